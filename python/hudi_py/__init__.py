@@ -81,12 +81,12 @@ _ELSEWHERE = {
     **dict.fromkeys(("Table", "create_table", "open_table", "write"), "hudi_py.table"),
     "WriteResult": "hudi_py.write.result",
 }
-"""Modules of the public names that are not errors."""
+"""Module of each public name, except errors."""
 
 
 class _Facade(ModuleType):
-    """Loads the public names when they are first used, because PyArrow takes half a second to import, and the help of
-    the command line does not need it."""
+    """Loads the public names on first use: PyArrow takes half a second to import, and the command line's help does not
+    need it."""
 
     def __setattr__(self, name: str, value: object) -> None:
         # an import of the package hudi_py.write would hide the function of this name
@@ -101,7 +101,7 @@ class _Facade(ModuleType):
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # functions that name the module travel to Spark's workers, and only plain modules can be pickled by themselves
+        # Spark's workers receive functions that refer to this module, and pickle handles only plain modules by name
         return import_module, (self.__name__,)
 
     def __dir__(self) -> list[str]:

@@ -29,10 +29,10 @@ from hudi_py.model.words import visible, visible_lines
 
 
 class HudiError(Exception):
-    """Base class of all errors that hudi-py raises. Its fields, where set, spare programs from parsing the message."""
+    """Base class of all errors that hudi-py raises. Its fields let programs avoid parsing the message."""
 
     path: str | None = None
-    """Path of a file, relative to the table, or of a table."""
+    """Path of a table, or of a file relative to the table."""
     instant: str | None = None
     """Requested time of the instant concerned."""
     key: str | None = None
@@ -50,7 +50,7 @@ class HudiError(Exception):
 
     @property
     def fields(self) -> dict[str, object]:
-        """The fields that were set."""
+        """Returns the fields that are set."""
         return {name: value for name, value in self.__dict__.items() if name in _FIELDS}
 
 
@@ -87,7 +87,7 @@ class SchemaMismatchError(HudiError, ValueError):
 
 
 class DuplicateKeyError(HudiError, ValueError):
-    """Rows have a key that the table has already, or several rows are for one key, where neither may be."""
+    """A row's key exists in the table already, or several rows have the same key, and the operation allows neither."""
 
 
 class CorruptFileError(HudiError):
@@ -99,7 +99,7 @@ class ConflictError(HudiError):
 
 
 class LockError(HudiError):
-    """The table lock could not be acquired, or was lost."""
+    """The table lock could not be acquired, or it was lost."""
 
 
 class RolledBackError(HudiError):
@@ -111,7 +111,7 @@ class HistoryCleanedError(HudiError):
 
 
 class StorageError(HudiError, OSError):
-    """A storage cannot be reached, or does not do what it was asked for."""
+    """The storage cannot be reached, or did not do what it was asked to do."""
 
     def __init__(self, message: str = "", **fields: object) -> None:
         super().__init__(message, **fields)
@@ -122,7 +122,7 @@ class StorageError(HudiError, OSError):
 
 
 class StorageDeniedError(StorageError, PermissionError):
-    """A storage refuses the credentials, or there are none."""
+    """The storage refuses the credentials, or there are none."""
 
     def __init__(self, message: str = "", **fields: object) -> None:
         super().__init__(message, **fields)
@@ -130,13 +130,13 @@ class StorageDeniedError(StorageError, PermissionError):
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether a library in Rust has panicked: pyo3, which binds it to Python, raises a class that is no `Exception` and
-    that each library has its own copy of."""
+    """Tells whether a library in Rust has panicked. Its class is no `Exception`, and each library has a copy of its own
+    (pyo3)."""
     return type(error).__name__ == "PanicException"
 
 
 def missing_library(error: ImportError, purpose: str, extra: str) -> ModuleNotFoundError:
-    """The error of an optional library that is not there, in one line.
+    """Returns the one-line error for an optional library that is not installed.
 
     Args:
         purpose: what needs it; follows "Cannot" in the message.
@@ -147,5 +147,5 @@ def missing_library(error: ImportError, purpose: str, extra: str) -> ModuleNotFo
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its class if the message is empty, as `visible` shows it."""
+    """Returns the first line of an error's message, or its class if the message is empty, in visible characters."""
     return visible(next((line for line in str(error).splitlines() if line), type(error).__name__))

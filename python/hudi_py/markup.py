@@ -1,4 +1,4 @@
-"""HTML from values: whatever is in a text, it stays text."""
+"""Builds HTML from values: text stays text, whatever it contains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _VOID: Final = frozenset({"br", "col", "input", "line", "link", "meta", "path", 
 
 
 class Html(str):
-    """Text that is HTML. Only this module makes it of other text."""
+    """Text that is HTML. Only this module converts other text to it."""
 
     __slots__ = ()
 
@@ -21,16 +21,16 @@ class Html(str):
 
 
 Content = str | int | None | Sequence["Content"]
-"""A child of an element: HTML, text, a number, several of these, or nothing."""
+"""Children of an element: HTML, text, a number, a sequence of these, or nothing."""
 
 
 def escaped(text: object) -> Html:
-    """A text as HTML on one line: control characters are escapes that can be seen (`model.words.visible`)."""
+    """Escapes a text as one line of HTML; control characters become visible escapes (`model.words.visible`)."""
     return text if isinstance(text, Html) else Html(html.escape(visible(str(text))))
 
 
 def tag(name: str, /, *content: Content, **attributes: object) -> Html:
-    """An element.
+    """Builds an element.
 
     Args:
         content: its children.
@@ -48,22 +48,22 @@ def tag(name: str, /, *content: Content, **attributes: object) -> Html:
 
 
 def joined(content: Iterable[Content]) -> Html:
-    """Several children, one after the other."""
+    """Concatenates children."""
     return Html("".join(_html(each) for each in content))
 
 
 def named(text: object, **attributes: object) -> Html:
-    """A name from the table, apart from the direction of the text around it."""
+    """Renders a name from the table so that its text direction does not affect the text around it."""
     return tag("bdi", str(text), **attributes)
 
 
 def raw(text: str) -> Html:
-    """A text that is HTML already, such as a style sheet of this package; never one from a table."""
+    """Marks a text as HTML, such as a style sheet of this package; never use it for text from a table."""
     return Html(text)
 
 
 def view(title: str, subtitle: str, facts: Iterable[tuple[str, Content]], *more: Content) -> Html:
-    """A short view for notebooks: a title over names and values, in the colours of the notebook."""
+    """Renders a short view for notebooks: a title over names and values, in the notebook's colours."""
     rows = [
         tag("tr", tag("th", name, scope="row", style=_HEAD), tag("td", value, style=_CELL))
         for name, value in facts
@@ -79,7 +79,7 @@ def view(title: str, subtitle: str, facts: Iterable[tuple[str, Content]], *more:
 
 
 def folded(summary: str, heads: Sequence[str], rows: Iterable[Sequence[Content]]) -> Html:
-    """A table for notebooks that opens on demand."""
+    """Renders a table for notebooks that opens on demand."""
     return tag(
         "details",
         tag("summary", summary, style="cursor:pointer"),

@@ -1,4 +1,4 @@
-"""Progress of a long write, on standard error when that is a terminal."""
+"""Progress of a long write, on standard error if that is a terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Progress:
 
     @classmethod
     def on_terminal(cls, title: str) -> Progress:
-        """Shows on standard error if that is a terminal."""
+        """Shows progress on standard error if that is a terminal."""
         return cls(title, sys.stderr if sys.stderr is not None and sys.stderr.isatty() else None)
 
     @classmethod

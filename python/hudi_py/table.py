@@ -1,4 +1,4 @@
-"""The facade: a table opened by its path."""
+"""The public entry points: `open_table`, `create_table`, `write` and `Table`."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def _write_rows(
 
 
 def _rows(storage: Storage, data: Any) -> Any:
-    """The data; where it is an empty list, no rows with the columns of the table, if there is one."""
+    """Returns the data. An empty list becomes a batch without rows in the schema of the table, if there is one."""
     config = existing_table(storage) if isinstance(data, list) and not data else None
     if config is None:
         return data
@@ -201,7 +201,7 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Keys and values of `hoodie.properties`."""
+        """Returns the keys and values of `hoodie.properties`."""
         return MappingProxyType(dict(self._reload().properties))
 
     @property
@@ -211,8 +211,8 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
 
     @property
     def read_only(self) -> str | None:
-        """Why this release cannot write to the table, according to its properties; None if nothing in them prevents it.
-        Its schema or index may still do so."""
+        """Returns why this release cannot write to the table according to its properties; None if they do not prevent
+        it. Its schema or an index may still do so."""
         return read_only_reason(self._reload())
 
     @property
@@ -222,12 +222,12 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
 
     @property
     def timeline(self) -> Timeline:
-        """The active timeline."""
+        """Returns the active timeline."""
         return self._state().timeline
 
     @property
     def schema(self) -> pa.Schema:
-        """Arrow schema of the newest rows, meta columns first."""
+        """Returns the Arrow schema of the newest rows, meta columns first."""
         return table_schema(self._state())
 
     def scan(
@@ -247,7 +247,7 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
         meta: bool | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Scan:
-        """Rows of the table as of now, of an earlier time, or of a range of commits.
+        """Plans a scan: rows of the table as of now, of an earlier time, or of a range of commits.
 
         Args:
             columns: columns to read, in the order of the result; one as text; None: all.
@@ -306,16 +306,16 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
         return self._write(data, "upsert", given)
 
     def insert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
-        """Adds rows without looking up their keys, to small files first."""
+        """Adds rows without looking up their keys; small files are filled first."""
         return self._write(data, "insert", options)
 
     def bulk_insert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
-        """Adds rows without looking up their keys, as a stream to new files."""
+        """Adds rows without looking up their keys, streaming them into new files."""
         return self._write(data, "bulk_insert", options)
 
     def delete(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
-        """Deletes the rows with the keys and partitions of `data`; ignores its other columns. A filter, as text or
-        pyarrow expression, deletes as `delete_where`."""
+        """Deletes the rows with the keys and partitions of `data`; other columns are ignored. Text or a pyarrow
+        expression is a filter, as in `delete_where`."""
         if isinstance(data, (str, pc.Expression)):
             return self.delete_where(data, options=options)
         return self._write(data, "delete", options)
@@ -386,7 +386,7 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
         return MergeBuilder(MergePlan(named, (), source_alias, target_alias), run)
 
     def insert_overwrite(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
-        """Replaces the rows of the partitions that `data` has rows in; the old ones stay readable by time travel."""
+        """Replaces the partitions for which `data` has rows; the old rows stay readable by time travel."""
         return self._write(data, "insert_overwrite", options)
 
     def insert_overwrite_table(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
@@ -401,7 +401,7 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
 
     @property
     def metadata(self) -> MetadataPartitions:
-        """The partitions of the metadata table."""
+        """Returns the partitions of the metadata table."""
         return MetadataPartitions(self._serving)
 
     @property
@@ -412,24 +412,24 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
     # -- reports
 
     def history(self, archived: bool = False) -> pa.Table:
-        """Completed writes, oldest first: instant, completion_time, action, operation (string), num_inserts,
+        """Lists completed writes, oldest first: instant, completion_time, action, operation (string), num_inserts,
         num_updates, num_deletes, num_writes (rows in the files written, unchanged ones included), num_files, num_bytes
         (int64)."""
         return history_report(self._storage, self.timeline, self._archived(metadata=True) if archived else ())
 
     def instants(self, archived: bool = False) -> pa.Table:
-        """The timeline, oldest first: instant, action, state, completion_time (string). `archived`: with the completed
+        """Lists the timeline, oldest first: instant, action, state, completion_time (string). `archived` adds completed
         instants of the archived timeline."""
         return instant_report(self.timeline, self._archived() if archived else ())
 
     def files(self, *, as_of: Moment | None = None) -> pa.Table:
-        """File slices, the newest ones or those as of an earlier time (see `scan`): partition, file_id, base_instant,
-        base_file (string), base_bytes (int64), log_files (list of string), log_bytes (int64)."""
+        """Lists file slices, now or as of an earlier time (see `scan`): partition, file_id, base_instant, base_file
+        (string), base_bytes (int64), log_files (list of string), log_bytes (int64)."""
         return file_report(*self._state_as_of(as_of))
 
     def partitions(self, *, as_of: Moment | None = None) -> pa.Table:
-        """Partitions: partition (string), num_slices, num_files, num_bytes (int64) of the newest slices, or of those as
-        of an earlier time (see `scan`)."""
+        """Lists partitions with the sizes of their newest slices, or of those as of an earlier time (see `scan`):
+        partition (string), num_slices, num_files, num_bytes (int64)."""
         return partition_report(*self._state_as_of(as_of))
 
     def __repr__(self) -> str:

@@ -1,5 +1,5 @@
-"""Builds, from options, the writer of the metadata table, the steps after a commit, and the context of services that
-are called directly; and what `Table` offers on top of them."""
+"""Builds from options the metadata writer, the steps after a commit and the context of table services, and the parts of
+`Table` that use them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from hudi_py.write.table.alter import Types, alter_table, column_changes
 
 
 def metadata_writer(options: Options) -> MetadataWriter:
-    """The writer of the metadata table that the options of a write describe. Holds no options of the storage.
+    """Builds the metadata writer from write options. It holds no storage options.
 
     Raises:
         ConfigError: options of the metadata table contradict each other.
@@ -53,8 +53,8 @@ def metadata_writer(options: Options) -> MetadataWriter:
 
 
 def after_commit(options: Options) -> tuple[AfterCommit, ...]:
-    """The steps after a commit according to the options of a write: table services, then those by which other systems
-    learn of it, which show what the services did.
+    """Builds the steps after a commit from write options: table services first, then the steps that report to other
+    systems, which include what the services did.
 
     Raises:
         ConfigError: options contradict each other; names all that do, those of the write itself among them.
@@ -96,8 +96,8 @@ _STEPS: Final[tuple[Callable[[Options], AfterCommit | None], ...]] = (
 
 
 def checked_write(resolved: Options, problems: Problems) -> Options:
-    """The options of a write that were resolved with these problems. If there are any, looks for contradictions too, so
-    that one error names everything.
+    """Returns resolved write options. If resolving them found problems, checks for contradictions too, so that one
+    error names everything.
 
     Raises:
         ConfigError: there are problems.
@@ -110,7 +110,7 @@ def checked_write(resolved: Options, problems: Problems) -> Options:
 
 
 def write_configuration(options: Mapping[str, Any] | None, **keywords: Any) -> Options:
-    """`write_options`, whose error names what contradicts each other as well.
+    """Resolves write options as `write_options` does; the error also names contradictions between them.
 
     Raises:
         ConfigError: as `write_options` and `after_commit`.
@@ -126,7 +126,8 @@ def service_context(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> ServiceContext:
-    """The context of a service that is called directly. Shows its progress on a terminal: close it, or use `serving`.
+    """Opens the context of a service that is called directly. It shows progress on a terminal: close it, or use
+    `serving`.
 
     Args:
         options: options of writes, by the keys of Apache Hudi.
@@ -155,7 +156,7 @@ def serving(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[ServiceContext]:
-    """`service_context` for one call. Clears its progress from the terminal at the end, and announces what was done."""
+    """Opens a `service_context` for one call; at the end, clears the progress line and announces what was done."""
     context = service_context(storage, options, title, storage_options=storage_options)
     try:
         with announced(context.storage, context.options, storage_options):
@@ -167,13 +168,14 @@ def serving(
 def announcing(
     path: str, options: Options, storage_options: Mapping[str, str] | None = None
 ) -> AbstractContextManager[None]:
-    """Announces what is done in the context to the table at a path. Raises as `announced`."""
+    """Announces what is done within the context to the systems that follow the table at a path. Raises as
+    `announced`."""
     given = options.for_storage(storage_options)
     return announced(open_storage(path, given), options, given)
 
 
 class Alterable:
-    """The part of a table's facade that changes its columns."""
+    """The part of `Table` that changes columns."""
 
     _storage: Storage
     _options: Mapping[str, Any]
@@ -269,8 +271,8 @@ class MetadataPartitions:
             return rebuild(context, names=names or None)
 
     def drop(self, *names: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-        """Drops partitions and those that depend on them; without `files` there is no metadata table. The next write
-        creates them again unless its options disable them.
+        """Drops partitions, and those that depend on them; dropping `files` drops the whole metadata table. The next
+        write creates them again unless its options disable them.
 
         Returns:
             The partitions that were dropped, sorted.
@@ -359,22 +361,22 @@ class Indexable(ABC):
 
     @abstractmethod
     def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
-        """The context of one call."""
+        """Opens the context of one call."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """A statement about an index, or about the whole metadata table. Pickles."""
+    """A statement about an index or the whole metadata table. Pickles."""
 
     action: str
-    """`create`, `drop` or `refresh`; of the whole metadata table `make`, `complete` or `remove`."""
+    """`create`, `drop` or `refresh` for an index; `make`, `complete` or `remove` for the whole metadata table."""
     name: str = ""
     column: str = ""
     kind: str = "secondary_index"
     options: Mapping[str, str] = field(default_factory=dict)
-    """Those stored with a new index."""
+    """Options that are stored with a new index."""
     quiet: bool = False
-    """Whether an index that exists already, or is not there to be dropped, is no error."""
+    """Whether to ignore an index that exists already (`create`) or does not exist (`drop`)."""
 
     def run(self, path: str, options: Options) -> None:
         """Run the statement and announce what it did, as `Table.index` and `Table.indexes`. Raises as they do."""
@@ -400,5 +402,5 @@ def index_table(path: str, options: Options) -> pa.Table:
 
 
 def _bare(options: Options) -> Options:
-    """The options without credentials: other processes receive the result."""
+    """Returns the options without credentials, for other processes."""
     return options.without_credentials()

@@ -1,4 +1,4 @@
-"""Options: each declared once, with key, type, default, scope and policy.
+"""Options: each is declared once, with its key, type, default, scope and policy.
 
 ```python
 from hudi_py.config import Options, Scope

@@ -32,7 +32,7 @@ _NOT_BUILT = {
 
 
 def _strategy(package: str, known: tuple[str, ...], renamed: Mapping[str, str]) -> Callable[[str], str]:
-    """Return the parser of a class name, with or without its package."""
+    """Returns the parser of a class name, which may lack its package."""
 
     def parse(value: str) -> str:
         name = value.strip().removeprefix(package)

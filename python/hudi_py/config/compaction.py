@@ -17,7 +17,7 @@ STRATEGIES = (
     "UnBoundedPartitionAwareCompactionStrategy",
     "PartitionRegexBasedCompactionStrategy",
 )
-"""Names of the strategies' classes, without their package."""
+"""Class names of the strategies, without their package."""
 
 
 def _strategies(value: str) -> tuple[str, ...]:

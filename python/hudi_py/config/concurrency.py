@@ -254,7 +254,7 @@ ONE_WRITER: Final = (
     f"a table has one writer at a time, unless all of them set {MODE.key}={OPTIMISTIC} and a lock that they share "
     f"({LOCK_PROVIDER.key}): see docs/concurrency.md"
 )
-"""Ends the error of a writer that another one is in the way of."""
+"""Last sentence of the error that a writer raises when another one blocks it."""
 
 STRATEGY = choice(
     "hoodie.write.lock.conflict.resolution.strategy",

@@ -29,7 +29,7 @@ suggests the nearest known one. A write refuses an option that contradicts the t
 
 
 def options_page() -> str:
-    """The page in Markdown."""
+    """Renders the page as Markdown."""
     parts = [_HEAD]
     for title, options in SECTIONS.items():
         parts += [f"## {title}\n", *(_honoured(option) for option in options if not option.internal)]
@@ -79,7 +79,7 @@ def _keys(option: Option[Any]) -> str:
 
 
 def reference(option: Option[Any]) -> dict[str, Any]:
-    """What there is to know about an option, for programs."""
+    """Describes an option for programs."""
     told = option.why if option.policy is Policy.REFUSED else option.help
     found = {"option": option.key, "treated": option.policy.value, "meaning": told}
     if option.policy is Policy.REFUSED:
@@ -94,7 +94,7 @@ def reference(option: Option[Any]) -> dict[str, Any]:
 
 
 def default_of(option: Option[Any]) -> str:
-    """An option's default in Markdown."""
+    """Formats an option's default as Markdown."""
     value = option.default
     if value is None or value in ((), ""):
         return "not set"

@@ -1,5 +1,5 @@
-"""Options of Apache Hudi 1.2.0 that are accepted and change nothing: hudi-py does not have what they tune, or the
-feature that they belong to is off."""
+"""Options of Apache Hudi 1.2.0 that are accepted without effect: they tune something that hudi-py does not have, or
+belong to a feature that is off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hudi_py.config.option import Option, Scope, harmless
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A family of keys. All are harmless, except those declared otherwise."""
+    """A family of keys with a common prefix. All are harmless except those that are declared otherwise."""
 
     prefix: str
     help: str
@@ -306,7 +306,7 @@ OPTIONS = (
         Scope.WRITE,
         unless=("", "1073741824"),
     ),
-    # `HoodieRowParquetWriteSupport`, 1.2.0: the schema of the table decides
+    # `HoodieRowParquetWriteSupport`, 1.2.0: the schema of the table decides this
     harmless(
         "hoodie.parquet.outputtimestamptype",
         "Timestamps are written in the precision of the table's schema, as by Apache Hudi 1.2.0.",

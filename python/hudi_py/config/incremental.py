@@ -1,6 +1,6 @@
-"""Options of incremental queries, of streams from a table, and of streams into one.
+"""Options of incremental queries and of streams from and into a table.
 
-The hole policies and change formats of incremental queries are those of streams too. `DataSourceReadOptions`,
+Streams share the hole policies and change formats of incremental queries. Sources: `DataSourceReadOptions`,
 `HoodieCommonConfig`, `FlinkOptions` and `HoodieStreamingSink`, 1.2.0.
 """
 

@@ -1,4 +1,4 @@
-"""Options of the metadata table and the indexes in it, and of bucket indexes.
+"""Options of the metadata table, its indexes, and bucket indexes.
 
 `HoodieMetadataConfig`, `HoodieIndexConfig` and `DataSourceReadOptions`, 1.2.0.
 """
@@ -389,7 +389,7 @@ METADATA_OPTIONS = declared(globals(), READ_OPTIONS)
 
 
 def check_metadata(options: Options) -> None:
-    """Raises ConfigError if both kinds of record index are asked for, or limits contradict each other."""
+    """Raises ConfigError if the options ask for both kinds of record index, or if limits contradict each other."""
     if options.get(GLOBAL_RECORD_INDEX) and options.get(RECORD_INDEX):
         raise ConfigError(
             f"Cannot keep two record indexes: {GLOBAL_RECORD_INDEX.key} and {RECORD_INDEX.key} are both true; set only "

@@ -1,4 +1,4 @@
-"""Options of how other systems see a table: registration with catalogs, and metadata of Iceberg.
+"""Options that show a table to other systems: registration with catalogs, and Iceberg metadata.
 
 `HoodieSyncConfig`, `HiveSyncConfig` and `GlueCatalogSyncClientConfig`, 1.2.0; those of Iceberg are hudi-py's own.
 """
@@ -47,7 +47,7 @@ EXTRACTORS: Final = tuple(
 
 
 def _tools(value: str) -> tuple[str, ...]:
-    """The catalogs that Apache Hudi's classes stand for."""
+    """Maps Apache Hudi's sync classes to the names of catalogs."""
     given = [part.strip() for part in value.split(",") if part.strip()]
     unknown = [name for name in given if name not in _TOOLS]
     if unknown:

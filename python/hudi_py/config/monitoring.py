@@ -1,4 +1,4 @@
-"""Options of reports about commits and services: metrics, and calls over HTTP after a commit.
+"""Options of monitoring: metrics, and HTTP callbacks after a commit.
 
 `HoodieMetricsConfig`, `HoodieMetricsPrometheusConfig` and `HoodieWriteCommitCallbackConfig`, 1.2.0.
 """

@@ -1,4 +1,4 @@
-"""What an option is: its key, type, default, scope and policy."""
+"""Declaration of an option: its key, type, default, scope and policy."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ N = TypeVar("N", int, float)
 
 
 class Scope(str, Enum):
-    """Where an option applies. Elsewhere it is accepted and changes nothing."""
+    """Where an option applies. Outside of its scope it is accepted without effect."""
 
     READ = "read"
     WRITE = "write"
     TABLE = "table"
-    """A property of the table: set when the table is created, compared with it afterwards. Applies to writes."""
+    """A table property: stored when the table is created, compared with the stored value afterwards. Applies to
+    writes."""
     LOCK = "lock"
-    """Applies to writes."""
+    """Table locks. Applies to writes."""
     SERVICE = "service"
     """Table services: compaction, clustering, cleaning, archiving. Applies to writes."""
     BOTH = "read and write"
 
     def counts_in(self, other: Scope) -> bool:
-        """Whether an option of this scope is checked when options are resolved for `other` (`READ` or `WRITE`)."""
+        """Tells whether an option of this scope is checked when options are resolved for `other` (`READ` or
+        `WRITE`)."""
         return self is Scope.BOTH or (self is Scope.READ) == (other is Scope.READ)
 
 
@@ -43,9 +45,9 @@ class Policy(str, Enum):
     HONOURED = "honoured"
     HARMLESS = "harmless"
     """Accepted without effect: it tunes the Java implementation and never changes rows. If it would change files (`why`
-    is set), values other than those in `accepts` cause a warning."""
+    is set), values that do not match `accepts` cause a warning."""
     REFUSED = "refused"
-    """Its behaviour is not built. Only the values in `accepts`, which do not ask for it, are accepted."""
+    """Its behaviour is not built. Only values in `accepts`, which do not need it, are accepted."""
 
 
 class Problems:
@@ -56,14 +58,14 @@ class Problems:
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Collects a ConfigError raised in the block, or those that it is made of."""
+        """Collects the ConfigError that the block raises, or its parts if it names several problems."""
         try:
             yield
         except ConfigError as error:
             self._errors += [each for each in error.problems or (error,) if str(each) not in map(str, self._errors)]
 
     def check(self) -> None:
-        """Raises one ConfigError for everything collected, in order."""
+        """Raises one ConfigError for all collected problems, in order."""
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
@@ -84,7 +86,7 @@ class Option(Generic[T_co]):
     kind: str
     """The type as the documentation names it."""
     parse: Callable[[str], T_co] = field(repr=False, compare=False)
-    """Converts text to a value, or raises ValueError with what was expected."""
+    """Converts text to a value. Raises ValueError, whose message says what was expected."""
     default: T_co
     help: str
     scope: Scope
@@ -96,19 +98,19 @@ class Option(Generic[T_co]):
     why: str = ""
     """Refused options: the reason and what to do instead. Harmless options: the text of the warning."""
     accepts: tuple[str, ...] = ()
-    """Patterns (lower case) of values that neither are refused nor cause a warning."""
+    """Patterns, in lower case, of values that are neither refused nor cause a warning."""
     not_built: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Honoured choices: values of Apache Hudi that are refused, with the reason."""
+    """For honoured choices: values of Apache Hudi that are refused, with the reason."""
     example: str = ""
-    """A value for the documentation, where `shown` could not derive one."""
+    """A value for the documentation, if `shown` cannot derive one."""
     secret: bool = False
-    """Whether the value is kept with the options of the storage, and never shown."""
+    """Whether the value is secret: it is kept with the storage options and never shown."""
     internal: bool = False
     """Whether `pyspark_hudi` sets it to talk to its own data source: users have no use for it."""
 
     @property
     def shown(self) -> str:
-        """A value other than the default, as an example; empty if users have none to give."""
+        """Returns an example value that differs from the default; empty for internal options."""
         if self.example:
             return self.example
         if self.choices:
@@ -118,7 +120,7 @@ class Option(Generic[T_co]):
         return f"{2 * self.default}" if isinstance(self.default, (int, float)) else ""
 
     def asks_for_nothing(self, text: str) -> bool:
-        """Whether a value matches `accepts`."""
+        """Tells whether a value matches `accepts`."""
         value = text.strip().lower()
         return any(fnmatchcase(value, pattern) for pattern in self.accepts)
 
@@ -127,7 +129,7 @@ class Option(Generic[T_co]):
         return (self.key, *self.aliases)
 
     def read(self, text: str, given_as: str | None = None) -> T_co:
-        """The value of `text`.
+        """Parses the text of a value.
 
         Raises:
             ConfigError: the value is not valid, or it is refused.
@@ -148,69 +150,69 @@ class Option(Generic[T_co]):
 
 
 def declared(names: Mapping[str, object], *before: tuple[Option[Any], ...]) -> tuple[Option[Any], ...]:
-    """Return the options among a module's global names, in the order of their declaration, without those `before`."""
+    """Returns the options among a module's global names, in the order of declaration, except those in `before`."""
     options = (value for value in names.values() if isinstance(value, Option))
     return tuple(option for option in options if not any(option in section for section in before))
 
 
 def text(key: str, help: str, scope: Scope, default: str, **more: Any) -> Option[str]:
-    """An option holding text."""
+    """Declares an option that holds text."""
     return Option(key, "text", _text, default, help, scope, **more)
 
 
 def optional_text(key: str, help: str, scope: Scope, **more: Any) -> Option[str | None]:
-    """An option holding text; None if it is not set or blank."""
+    """Declares an option that holds text; None if it is not set or blank."""
     return Option(key, "text", _optional_text, None, help, scope, **more)
 
 
 def names(key: str, help: str, scope: Scope, **more: Any) -> Option[tuple[str, ...]]:
-    """An option holding a comma-separated list."""
+    """Declares an option that holds a comma-separated list."""
     return Option(key, "comma-separated list", _names, (), help, scope, **more)
 
 
 def pairs(key: str, help: str, scope: Scope, **more: Any) -> Option[tuple[tuple[str, str], ...]]:
-    """An option holding comma-separated pairs `name=value`."""
+    """Declares an option that holds comma-separated pairs `name=value`."""
     return Option(key, "comma-separated pairs name=value", _pairs, (), help, scope, **more)
 
 
 def flag(key: str, help: str, scope: Scope, default: bool, **more: Any) -> Option[bool]:
-    """An option that is `true` or `false`."""
+    """Declares an option that is `true` or `false`."""
     return Option(key, _FLAG, _flag, default, help, scope, **more)
 
 
 def integer(
     key: str, help: str, scope: Scope, default: int, *, minimum: int = 0, unit: str = "", **more: Any
 ) -> Option[int]:
-    """A whole number of at least `minimum`."""
+    """Declares an option that holds a whole number of at least `minimum`."""
     kind = f"whole number{' of ' + unit if unit else ''}, at least {minimum}"
     return Option(key, kind, _bounded(int, kind, minimum, math.inf), default, help, scope, **more)
 
 
 def number(key: str, help: str, scope: Scope, default: float, *, low: float, high: float, **more: Any) -> Option[float]:
-    """A number between `low` and `high`, both included."""
+    """Declares an option that holds a number from `low` to `high`, both included."""
     kind = f"number from {low:g} to {high:g}"
     return Option(key, kind, _bounded(float, kind, low, high), default, help, scope, **more)
 
 
 def choice(key: str, help: str, scope: Scope, default: str, choices: tuple[str, ...], **more: Any) -> Option[str]:
-    """One of a few values, in any case; the value has the spelling in `choices`."""
+    """Declares an option with a few values, in any case; the result has the spelling in `choices`."""
     return Option(key, "choice", _choice(choices), default, help, scope, choices=choices, **more)
 
 
 def optional_choice(key: str, help: str, scope: Scope, choices: tuple[str, ...], **more: Any) -> Option[str | None]:
-    """One of a few values; None if it is not set."""
+    """Declares an option with a few values; None if it is not set."""
     return Option(key, "choice", _choice(choices), None, help, scope, choices=choices, **more)
 
 
 def harmless(key: str, help: str, scope: Scope, *aliases: str, unless: tuple[str, ...] | None = None) -> Option[str]:
-    """An option that is accepted and changes nothing. With `unless`, all other values cause a warning."""
+    """Declares an option that is accepted without effect. Values that do not match `unless` cause a warning."""
     why = "" if unless is None else help
     policy = Policy.HARMLESS
     return Option(key, "text", _text, "", help, scope, policy, aliases=aliases, why=why, accepts=unless or ())
 
 
 def refused(key: str, why: str, scope: Scope, *aliases: str, accepts: tuple[str, ...] = ("", "false")) -> Option[str]:
-    """An option whose behaviour is not built; only the values in `accepts` are accepted."""
+    """Declares an option whose behaviour is not built; only values in `accepts` are accepted."""
     return Option(key, "text", _text, "", "", scope, Policy.REFUSED, aliases=aliases, why=why, accepts=accepts)
 
 

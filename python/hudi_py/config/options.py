@@ -1,4 +1,4 @@
-"""The typed view of the options given with a call, over those of `hudi-defaults.conf`.
+"""Resolves the options of a call, with defaults from `hudi-defaults.conf`.
 
 The file is found and read as by `DFSPropertiesConfiguration`, 1.2.0.
 """
@@ -65,15 +65,15 @@ SECTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     "Metrics": monitoring.METRICS_OPTIONS,
     "Iceberg": interop.ICEBERG_OPTIONS,
 }
-"""Every option with an effect, under its heading in docs/options.md."""
+"""Every option with an effect, by its heading in docs/options.md."""
 HONOURED: tuple[Option[Any], ...] = tuple(option for options in SECTIONS.values() for option in options)
 ALL: tuple[Option[Any], ...] = (*HONOURED, *refused.OPTIONS, *harmless.OPTIONS)
-"""Every declared option; families of harmless keys are in `harmless.PREFIXES`."""
+"""Every declared option. Families of harmless keys are in `harmless.PREFIXES`."""
 STORAGE_PREFIX = "storage."
-"""Options with this prefix are passed to the storage, without it. They are never shown, logged or put into splits."""
+"""Prefix of storage options, removed before they reach the storage. They are never shown, logged or put into splits."""
 SECRET_PREFIX = f"{STORAGE_PREFIX}secret."
-"""The same. Spark shows the options of a write in plans and in its event log, but not the values of keys with `secret`
-in them (`spark.redaction.regex`)."""
+"""Prefix of storage options whose key Spark redacts: it shows the options of a write in plans and in its event log,
+except values of keys that contain `secret` (`spark.redaction.regex`)."""
 SPARK_KEYS = frozenset({"path", "paths", "checkpointlocation", "queryname", "provider", "owner", "location"})
 """Keys that Spark itself adds to the options."""
 
@@ -92,15 +92,15 @@ _ARGUMENTS: Mapping[Option[Any], str] = {
     read.MERGE_TYPE: "merge= of Table.scan",
     read.CHANGELOG: "emit_deletes= of Table.scan",
 }
-"""Options that are arguments of a Python function."""
+"""Options that a Python function takes as arguments."""
 SECRET_KEYS = frozenset(option.key for option in HONOURED if option.secret)
-"""Options whose value is secret. It travels with the options of the storage."""
+"""Options whose value is secret. It travels with the storage options."""
 _BY_KEY: dict[str, tuple[str, Option[Any]]] = {key.lower(): (key, option) for option in ALL for key in option.keys}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Validated options. Pickles.
+    """Validated options of a call. Pickles.
 
     `values` maps the first key of each option that was set to its text, `names` to the key that was used.
     """
@@ -109,10 +109,10 @@ class Options:
     values: Mapping[str, str]
     names: Mapping[str, str] = field(repr=False)
     storage: Mapping[str, str] = field(repr=False)
-    """Options with the prefix `storage.`, without it, and options whose value is secret. Never shown."""
+    """Storage options (prefix `storage.` removed) and options whose value is secret. Never shown."""
     commit_metadata: Mapping[str, str]
-    """Extra metadata of the commit: options with the prefix that `hoodie.datasource.write.commitmeta.key.prefix` sets.
-    Keys as given."""
+    """Extra commit metadata: options with the prefix in `hoodie.datasource.write.commitmeta.key.prefix`. Keys as
+    given."""
 
     @classmethod
     def resolve(
@@ -123,7 +123,7 @@ class Options:
         defaults: Mapping[str, str] | None = None,
         problems: Problems | None = None,
     ) -> Options:
-        """Check the options of a call.
+        """Validates the options of a call.
 
         Args:
             given: keys in any case; values are text, bool, number, path or list of text. None counts as not set.
@@ -153,47 +153,47 @@ class Options:
         return cls(scope, values, sorted_out.names, storage, sorted_out.extra)
 
     def get(self, option: Option[T]) -> T:
-        """The option's value, or its default."""
+        """Returns the option's value, or its default."""
         text = (self.storage if option.secret else self.values).get(option.key)
         return option.default if text is None else option.read(text, self.names.get(option.key))
 
     def asked(self, option: Option[T]) -> T | None:
-        """The option's value if it was set, in the call or in `hudi-defaults.conf`."""
+        """Returns the option's value if it was set in the call or in `hudi-defaults.conf`."""
         return self.get(option) if self.given(option) else None
 
     def given(self, option: Option[Any]) -> bool:
-        """Whether the option was set, in the call or in `hudi-defaults.conf`."""
+        """Tells whether the option was set in the call or in `hudi-defaults.conf`."""
         return option.key in (self.storage if option.secret else self.values)
 
     def name_of(self, option: Option[Any]) -> str:
-        """The key under which the option was set, for messages; its first key if it was not set."""
+        """Returns the key that was used to set the option, for messages; its first key if it was not set."""
         return self.names.get(option.key, option.key)
 
     def replace(self, values: Mapping[Option[Any], str]) -> Options:
-        """A copy with some options set."""
+        """Returns a copy with some options set."""
         texts = {option.key: text for option, text in values.items()}
         return replace(self, values={**self.values, **texts})
 
     def without(self, *options: Option[Any]) -> Options:
-        """A copy without some options."""
+        """Returns a copy without some options."""
         keys = {option.key for option in options}
         return replace(self, values={key: text for key, text in self.values.items() if key not in keys})
 
     def for_storage(self, given: Mapping[str, str] | None = None) -> dict[str, str] | None:
-        """The options of the storage, where those `given` beside these options prevail; None if there are none."""
+        """Merges the storage options in this value with those in `given`, which win; None if there are none."""
         return {**self.storage, **(given or {})} or None
 
     def without_credentials(self) -> Options:
-        """These options without those of the storage and secrets: other processes may receive them."""
+        """Returns a copy without storage options and secrets, which other processes may receive."""
         return replace(self, storage={}) if self.storage else self
 
 
 DEFAULTS: Final = Options(Scope.WRITE, {}, {}, {}, {})
-"""Options of which none is set, not even by `hudi-defaults.conf`."""
+"""Options with every value at its default, whatever `hudi-defaults.conf` says."""
 
 
 def _text(key: object, value: object) -> str | None:
-    """The text of a value; None if it is not set."""
+    """Converts a value to text; None if it is not set."""
     if not isinstance(key, str):
         raise ConfigError(f"Option key {key!r} is not valid: expected text")
     if value is None:
@@ -209,11 +209,11 @@ def _text(key: object, value: object) -> str | None:
 
 @dataclass(slots=True)
 class _SortedOptions:
-    """The options of a call, sorted by what they are for."""
+    """The options of a call, grouped by purpose."""
 
     scope: Scope
     prefix: str
-    """The keys for the commit's extra metadata; empty if there are none."""
+    """The key prefix of extra commit metadata; empty if there is none."""
     values: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     storage: dict[str, str] = field(default_factory=dict)
@@ -235,7 +235,7 @@ class _SortedOptions:
             raise ConfigError(_unknown(key))
 
     def add_default(self, key: str, text: str, explicit: Collection[str]) -> None:
-        """Adds an option of `hudi-defaults.conf`, unless the call gives it."""
+        """Adds an option from `hudi-defaults.conf`, unless the call sets it."""
         known = _BY_KEY.get(key.lower())
         if known is not None and known[1].key not in explicit:
             _take(known[1], key, text, self.values, self.names, self.scope)
@@ -287,7 +287,7 @@ _FOREIGN: Final = {
     **dict.fromkeys(("startingtimestamp", "startingversion"), ("Delta Lake", incremental.BEGIN.key)),
     **dict.fromkeys(("endingtimestamp", "endingversion"), ("Delta Lake", incremental.END.key)),
 }
-"""Options of other formats, by their keys in lower case: whose they are, and what does the same here."""
+"""Options of other formats, by key in lower case: the format, and the equivalent option here."""
 
 
 def _unknown(key: str) -> str:
@@ -308,7 +308,7 @@ def _unknown(key: str) -> str:
 
 
 def _load_defaults() -> dict[str, str]:
-    """The options in the folder that `HUDI_CONF_DIR` names, and those in `/etc/hudi/conf` that it does not set.
+    """Loads the options in `$HUDI_CONF_DIR`, and those in `/etc/hudi/conf` that it does not set.
 
     A line is `key=value` or `key value`; `#` starts a comment line; `include=<file>` includes another file, relative to
     the including one.

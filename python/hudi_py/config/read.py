@@ -1,7 +1,5 @@
-"""Options of reads, in Python and through Spark.
-
-`DataSourceReadOptions` and `HoodieReaderConfig`, 1.2.0, and those of hudi-py alone.
-"""
+"""Options of reads, in Python and through Spark (`DataSourceReadOptions` and `HoodieReaderConfig`, 1.2.0, and
+hudi-py's own)."""
 
 from __future__ import annotations
 
@@ -225,7 +223,7 @@ SPARK_OPTIONS = declared(globals(), OPTIONS)
 
 
 def column_names(text: str | None) -> list[str] | None:
-    """The names in a value of `columns`; those in backticks may contain commas. None if it is not set."""
+    """Parses the names in a value of `columns`; names in backticks may contain commas. None if it is not set."""
     if text is None:
         return None
     names, name, quoted = [], "", False
@@ -243,7 +241,7 @@ def column_names(text: str | None) -> list[str] | None:
 
 
 def record_keys(text: str | None) -> list[str] | None:
-    """The keys in a value of `hoodie.py.read.keys`; None if it is not set."""
+    """Parses the keys in a value of `hoodie.py.read.keys`; None if it is not set."""
     if text is None:
         return None
     if not text.startswith("["):

@@ -105,7 +105,7 @@ OPTIONS = (
         "hoodie.datasource.write.record.merger.impls",
         accepts=("", "org.apache.hudi.defaultsparkrecordmerger", "org.apache.hudi.common.model.hoodieavrorecordmerger"),
     ),
-    # Apache Hudi's Spark writer fills the column with nulls, and loses what such writes put into logs
+    # Apache Hudi's Spark writer fills the column with nulls, and loses values that such writes put into logs
     refused(
         "hoodie.allow.operation.metadata.field",
         "the column _hoodie_operation is not written: with it, Apache Hudi on Spark loses updates and deletes of "

@@ -1,7 +1,7 @@
-"""Options of the table services that remove what is old, and of services after a commit: clean, archive, partition TTL.
+"""Options of table services that remove old data: clean, archive and partition TTL.
 
 `HoodieCleanConfig`, `HoodieArchivalConfig` and `HoodieTTLConfig`, 1.2.0; the merge of small archive files as of 0.15.0,
-where Apache Hudi last had it.
+the last release that has it.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ _STRATEGY_CLASSES = {"KeepByTimeStrategy": KEEP_BY_TIME, "KeepByCreationTimeStra
 
 
 def _strategy_class(value: str) -> str | None:
-    """Parse the name of a strategy of Apache Hudi's, which is returned as its type, or `module:Class`."""
+    """Parses the name of a strategy: Apache Hudi's, which becomes its type, or `module:Class`."""
     name = value.strip().removeprefix(_STRATEGY_PACKAGE)
     module, colon, attribute = (part.strip() for part in name.partition(":"))
     if name in _STRATEGY_CLASSES:
@@ -324,7 +324,7 @@ TTL_OPTIONS = declared(globals(), OPTIONS, CLEAN_OPTIONS, ARCHIVE_OPTIONS)
 
 
 def cleaning_policy(options: Options) -> str:
-    """Return the policy that is set, or else the only one whose number is set (inferred as in `HoodieCleanConfig`)."""
+    """Returns the policy that is set, or infers it from the only number that is set (`HoodieCleanConfig`)."""
     policy = options.get(CLEAN_POLICY)
     if policy is not None:
         return policy
@@ -338,7 +338,7 @@ def cleaning_policy(options: Options) -> str:
 
 
 def check_clean(options: Options) -> None:
-    """Raises ConfigError if partitions are chosen by name or pattern although incremental cleaning is on."""
+    """Raises ConfigError if partitions are chosen by name or pattern while incremental cleaning is on."""
     chosen = next((each for each in (CLEAN_PARTITIONS_SELECTED, CLEAN_PARTITION_REGEX) if options.get(each)), None)
     if chosen is not None and options.get(CLEAN_INCREMENTAL):
         raise ConfigError(
@@ -348,7 +348,7 @@ def check_clean(options: Options) -> None:
 
 
 def check_archive(options: Options) -> None:
-    """Raises ConfigError unless more commits may stay on the active timeline than have to."""
+    """Raises ConfigError unless the maximum number of active commits exceeds the minimum."""
     most, least = options.get(ARCHIVE_MAX_COMMITS), options.get(ARCHIVE_MIN_COMMITS)
     if most <= least:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Options which become properties of a table when it is created, and are compared with them afterwards
+"""Options that become table properties when the table is created, and are compared with them afterwards
 (`DataSourceWriteOptions`, `HoodieTableConfig`, 1.2.0)."""
 
 from __future__ import annotations
@@ -311,4 +311,4 @@ TIMEZONE = choice(
 
 OPTIONS = declared(globals())
 DATE_OPTIONS = tuple(option for option in OPTIONS if option.key.startswith(_DATES))
-"""Those of key generators that make texts of dates."""
+"""Options of key generators that format dates."""

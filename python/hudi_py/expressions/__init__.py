@@ -1,7 +1,7 @@
-"""SQL expressions: texts to lexemes, syntax trees and bound nodes, which evaluate record batches.
+"""SQL expressions: text becomes lexemes, a syntax tree and bound nodes, which evaluate record batches.
 
-Filters and assigned values share one grammar and one binder. `functions` are those of expression indexes; `dates` and
-`calendar` follow the patterns of Java's dates.
+Filters and assigned values share one grammar and one binder. `functions` has the functions of expression indexes;
+`dates` and `calendar` implement Java's date patterns.
 """
 
 from hudi_py.expressions.assigned import parse_condition, parse_expression

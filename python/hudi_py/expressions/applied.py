@@ -1,4 +1,4 @@
-"""The functions of expression indexes in filters, under their names in Spark SQL."""
+"""The functions of expression indexes as used in filters, by their names in Spark SQL."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _ARGUMENTS: Final = {
     "regexp_extract": ("pattern", "idx"),
     "regexp_replace": ("pattern", "replacement"),
 }
-"""The options that a function's arguments after the column are; others have none."""
+"""Options that the arguments after the column correspond to; functions that are not listed have none."""
 OF_TIMES: Final = frozenset({*_ARGUMENTS, "year", "month", "day", "hour"}) - {
     "substring",
     "regexp_extract",
     "regexp_replace",
 }
-"""Functions that read texts as times: any other text is NULL, or an error in ANSI mode."""
+"""Functions that parse text as time: other text is NULL, or an error in ANSI mode."""
 _DEFAULTS: Final = {"regexp_extract": {"idx": "1"}, "substring": {"len": str(2**31 - 1)}}
 _SIDES: Final = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 FUNCTIONS: Final = frozenset({*NAMES, *_ALIASES}) - {IDENTITY, "split"}
-"""Their names in lower case."""
+"""Names of all functions, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied(Value):
-    """A function of an operand, in UTC."""
+    """Applies a function to an operand, in UTC."""
 
     operand: Node
     expression: IndexFunction
@@ -60,7 +60,7 @@ class Applied(Value):
 
 @cache
 def dialect() -> Any:
-    """Spark's dialect, in which these functions keep their names and arguments: sqlglot would translate patterns."""
+    """Returns Spark's dialect with these functions kept as they are: sqlglot would translate patterns."""
     from sqlglot.dialects.spark import Spark
 
     kept = {name: build for name, build in Spark.Parser.FUNCTIONS.items() if name.lower() not in FUNCTIONS}
@@ -69,13 +69,14 @@ def dialect() -> Any:
 
 
 def call_of(tree: Any) -> tuple[str, Any, Sequence[Any]] | None:
-    """The name, first argument and other arguments, as trees, of a call of such a function; None: it is none."""
+    """Returns name, first argument and other arguments, as trees, of a call of such a function; None for other
+    trees."""
     kind = type(tree).__name__
     if kind == "Anonymous" and str(tree.this).lower() in FUNCTIONS and tree.expressions:
         name = str(tree.this).lower()
         first, *others = tree.expressions
         if _ALIASES.get(name, name) in ("ltrim", "rtrim", "trim") and others:
-            first, others = others[0], [first, *others[1:]]  # the characters come first
+            first, others = others[0], [first, *others[1:]]  # TRIM has the characters first
         return _ALIASES.get(name, name), first, others
     if kind == "Trim":
         return _SIDES.get(str(tree.args.get("position") or "BOTH").upper(), ""), tree.this, _given(tree, "expression")
@@ -85,7 +86,7 @@ def call_of(tree: Any) -> tuple[str, Any, Sequence[Any]] | None:
 
 
 def expression_of(name: str, constants: Sequence[str]) -> IndexFunction | None:
-    """The function with constants as its other arguments; None if it does not take so many."""
+    """Returns the function with constants as its other arguments; None if it does not take that many."""
     names = ("trimString",) if name in ("trim", "ltrim", "rtrim") else _ARGUMENTS.get(name, ())
     if len(constants) > len(names):
         return None

@@ -1,6 +1,6 @@
-"""Value expressions, which an update or a merge assigns: the filter grammar, with arithmetic, casts and functions.
+"""Value expressions for updates and merges: the filter grammar with arithmetic, casts and functions.
 
-Types and results are Spark's in ANSI mode; what differs for some values is refused.
+Types and results are Spark's in ANSI mode; expressions that would differ for some values are refused.
 """
 
 from __future__ import annotations
@@ -43,30 +43,30 @@ _ARGUMENTS = {
     **{name: {"this"} for name in _TEXTS},
     **{name: {"this", "expressions", "ignore_nulls"} for name in _EXTREMES},
 }
-"""Arguments of the nodes that are bound here; any other would change their meaning unnoticed."""
+"""Arguments of the nodes that are bound here; any other argument would silently change their meaning."""
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 _MAX_PRECISION = 38
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A value for each row. Picklable."""
+    """An expression with one value for each row. Picklable."""
 
     text: str
     node: Node
     depends: frozenset[str] = frozenset()
-    """What its meaning in Spark depends on; see `Binder.depends`."""
+    """Session settings that its meaning in Spark depends on; see `Binder.depends`."""
 
     @property
     def kind(self) -> pa.DataType:
         return kind_of(self.node)
 
     def columns(self) -> frozenset[tuple[str, ...]]:
-        """The paths of the columns that it reads."""
+        """Returns the paths of the columns that it reads."""
         return frozenset(node.path for node in self.node.walk() if isinstance(node, Column))
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
-        """One value for each row, of type `kind`.
+        """Evaluates to one value for each row, of type `kind`.
 
         Raises:
             ConfigError: a value overflows, a text cannot be cast, or a divisor is zero.
@@ -81,7 +81,7 @@ class Expression:
 
 
 def parse_expression(given: object, schema: pa.Schema, *, aliases: Sequence[str] = ()) -> Expression:
-    """A value expression over `schema`.
+    """Parses a value expression over `schema`.
 
     Args:
         given: text in the supported subset of Spark SQL; anything else is a constant.
@@ -99,7 +99,7 @@ def parse_expression(given: object, schema: pa.Schema, *, aliases: Sequence[str]
 
 
 def parse_condition(text: str, schema: pa.Schema, *, aliases: Sequence[str] = ()) -> Expression:
-    """A condition, with the functions of value expressions; for arguments and errors see `parse_expression`."""
+    """Parses a condition, with the functions of value expressions; for arguments and errors see `parse_expression`."""
     result = parse_expression(text, schema, aliases=aliases)
     if pa.types.is_null(result.kind):
         return Expression(text, Literal(None, pa.bool_()), result.depends)
@@ -184,7 +184,7 @@ class _ValueBinder(Binder):
         return Call(kind, name, folded, (kind,) * len(folded))
 
     def one_kind(self, operands: Sequence[Node]) -> pa.DataType:
-        """The type that the values of several operands become."""
+        """Returns the common type of several operands."""
         result = kind_of(operands[0])
         for node in operands[1:]:
             kind = kind_of(node)
@@ -245,12 +245,12 @@ class _ValueBinder(Binder):
             raise self.refuse(f"{operator} of {kind}")
         if operator == "DIV":
             return self.call(operator, pa.int64(), [left, right])
-        # the product of FLOATs is one, although they are compared as DOUBLE
+        # a product of FLOATs is a FLOAT, although FLOATs are compared as DOUBLE
         exact = kinds[0] if kinds[0].equals(kinds[1]) else kind
         return self.call(operator, exact, [left, right])
 
     def of_decimals(self, operator: str, operands: list[Node]) -> Node:
-        """Source of the result's digits: `DecimalPrecision`, Spark 4."""
+        """Binds arithmetic with decimals. Source of the result's digits: `DecimalPrecision`, Spark 4."""
         if operator not in ("+", "-", "*") or any(pa.types.is_null(kind_of(node)) for node in operands):
             raise self.refuse(f"{operator} of decimals; cast them to DOUBLE")
         kinds = [_decimal(node) for node in operands]
@@ -292,11 +292,11 @@ class _ValueBinder(Binder):
 
 
 def _decimal(node: Node) -> pa.DataType:
-    """The DECIMAL that a whole number or decimal takes part in arithmetic as."""
+    """Returns the DECIMAL type that a whole number or decimal has in arithmetic."""
     kind = kind_of(node)
     if pa.types.is_decimal(kind):
         return kind
-    # a constant has its digits, but for TINYINT (`DecimalType.fromLiteral`)
+    # a constant has the precision of its digits, except TINYINT (`DecimalType.fromLiteral`)
     if isinstance(node, Literal) and isinstance(node.value, int) and not pa.types.is_int8(kind):
         return pa.decimal128(len(str(abs(node.value))), 0)
     return pa.decimal128(_DIGITS[kind.bit_width], 0)

@@ -1,7 +1,8 @@
-"""Points in time in parts, and back: what patterns of dates of Spark and of Joda-Time have in common.
+"""Splits points in time into parts and joins parts: the common ground of Spark's and Joda-Time's date patterns.
 
-Times are wall-clock times since the epoch in units of which a second has `second`: a thousand or a million. Letters are
-those that both give the parts. The calendar is Gregorian at all times, and NumPy's, which has all years of 64 bits.
+Times are wall-clock times since the epoch; `second` is the number of their units in a second, a thousand or a million.
+Letters are those with the same meaning in both kinds of patterns. The calendar is Gregorian at all times, and NumPy's,
+which has all years of 64 bits.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MONTHS: Final = (
 )
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 OFFSET: Final = r"Z|[+-]\d\d(?::?[0-5]\d(?::?[0-5]\d)?)?"
-"""Pattern of the texts that `offsets_of` takes."""
+"""Pattern of the text that `offsets_of` accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class WallClock:
 
     @property
     def by_letter(self) -> dict[str, Longs]:
-        """The numbers that a letter stands for in both kinds of patterns; years and fractions apart."""
+        """Returns the numbers of letters with the same meaning in both kinds of patterns, except years and
+        fractions."""
         return {
             "M": self.month,
             "d": self.day,
@@ -79,7 +81,7 @@ class WallClock:
 def local_times(
     values: Mapping[str, Longs], given: Mapping[str, Bools], rows: int, *, second: int, years: tuple[int, int, int]
 ) -> tuple[Longs, Bools]:
-    """Wall-clock times of the numbers of letters.
+    """Computes wall-clock times from the numbers of letters.
 
     Args:
         values: by letter, `a` as 0 or 1 and `S` in the unit of the times.
@@ -103,7 +105,7 @@ def local_times(
     month, day, in_year = of("M", 1, 12, 1), of("d", 1, 31, 1), of("D", 1, 366, 1)
     first = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
     days = first.astype("datetime64[D]") + (day - 1) + (in_year - 1)
-    whole = "Y" if "D" in values else "M"  # a day beyond the end is of the next year or month
+    whole = "Y" if "D" in values else "M"  # a day beyond the end belongs to the next year or month
     exist &= days.astype(f"datetime64[{whole}]") == first.astype(f"datetime64[{whole}]")
     if "H" in values or "k" in values:
         hour = of("H", 0, 23, 0) + of("k", 1, 24, 24) % 24
@@ -114,14 +116,14 @@ def local_times(
 
 
 def named_months(texts: pa.StringArray) -> Longs:
-    """The months of English names or their first three letters, in any case; 1 for other texts."""
+    """Returns months by English names or their first three letters, in any case; 1 for other text."""
     short = pa.array([name[:3].lower() for name in MONTHS])
     found = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, 3)), value_set=short)
     return np.asarray(pc.fill_null(found, 0).to_numpy(), np.int64) + 1
 
 
 def offsets_of(texts: pa.StringArray, second: int) -> Longs:
-    """Offsets such as `Z`, `+01`, `+0130` and `+01:30:15`; 0 for empty texts."""
+    """Parses offsets such as `Z`, `+01`, `+0130` and `+01:30:15`; 0 for empty text."""
     digits = pc.utf8_rpad(pc.replace_substring_regex(texts, "[^0-9]", ""), 6, padding="0")
     hours, minutes, seconds = (
         pc.utf8_slice_codeunits(digits, at, at + 2).cast(pa.int64()).to_numpy() for at in (0, 2, 4)

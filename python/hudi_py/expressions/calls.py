@@ -21,7 +21,7 @@ _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 
 @dataclass(frozen=True, slots=True)
 class Call(Value):
-    """A function of operands, which are cast to `operand_kinds`."""
+    """A call of a function, whose operands are cast to `operand_kinds`."""
 
     name: str
     operands: tuple[Node, ...]
@@ -38,7 +38,7 @@ class Call(Value):
         except pa.ArrowInvalid:
             if self.name != "COALESCE":
                 raise
-            # what fails is no error where a value before it is not null
+            # a failing operand is no error where an earlier one is not null
             present = tuple(Not(IsNull(node)) for node in self.operands[:-1])
             return Case(self.kind, present, self.operands).evaluate(batch)
         return FUNCTIONS[self.name](arrays)
@@ -56,12 +56,12 @@ class Cast(Value):
 
 @dataclass(frozen=True, slots=True)
 class Case(Value):
-    """`CASE WHEN`: the value of the first condition that is true. A value is evaluated for its own rows only, as it may
+    """`CASE WHEN`: the value of the first true condition. Each value is evaluated for its own rows only, since it may
     fail for others."""
 
     conditions: tuple[Node, ...]
     values: tuple[Node, ...]
-    """One for each condition, and that of the other rows."""
+    """One for each condition, and one for the remaining rows."""
 
     def children(self) -> tuple[Node, ...]:
         return (*self.conditions, *self.values)
@@ -81,7 +81,7 @@ class Case(Value):
 
 
 def values_of(node: Node, batch: pa.RecordBatch | pa.Table, kind: pa.DataType | None = None) -> pa.Array:
-    """The node's values, one for each row; cast to `kind`, if given."""
+    """Evaluates a node to one value for each row, cast to `kind` if given."""
     own = kind_of(node)
     if kind is not None and pa.types.is_null(own):
         return pa.nulls(batch.num_rows, kind)
@@ -90,7 +90,7 @@ def values_of(node: Node, batch: pa.RecordBatch | pa.Table, kind: pa.DataType | 
 
 
 def castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether `cast_values` casts between these types."""
+    """Tells whether `cast_values` casts between these types."""
     types = pa.types
     if source.equals(target) or types.is_null(source):
         return True
@@ -110,7 +110,7 @@ def castable(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def cast_values(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """The values as `target`, for types that are `castable`.
+    """Casts values to `target`, for types that are `castable`.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit, an error in Spark's ANSI mode too.
@@ -144,7 +144,7 @@ def _remainder(arrays: Sequence[pa.Array]) -> pa.Array:
 
 def _extreme(kernel: Callable[..., pa.Array], arrays: Sequence[pa.Array]) -> pa.Array:
     kind = arrays[0].type
-    if pa.types.is_timestamp(kind) or pa.types.is_boolean(kind):  # which the kernels lack
+    if pa.types.is_timestamp(kind) or pa.types.is_boolean(kind):  # not supported by the kernels
         number = pa.int64() if pa.types.is_timestamp(kind) else pa.int8()
         return kernel(*(array.cast(number) for array in arrays)).cast(kind)
     return kernel(*arrays)
@@ -165,7 +165,7 @@ def _upper(arrays: Sequence[pa.Array]) -> pa.Array:
 def _by_text(texts: pa.Array, kernel: Callable[[pa.Array], pa.Array], each: Callable[[str], str]) -> pa.Array:
     if pc.all(pc.string_is_ascii(texts), min_count=0).as_py():
         return kernel(texts)
-    # one value at a time: Arrow maps single characters, Java and Python whole texts
+    # one value at a time: Arrow maps single characters, but Java and Python whole text
     return pa.array([None if text is None else each(text) for text in texts.to_pylist()], pa.string())
 
 
@@ -186,4 +186,4 @@ FUNCTIONS: dict[str, Callable[[Sequence[pa.Array]], pa.Array]] = {
     "GREATEST": lambda arrays: _extreme(pc.max_element_wise, arrays),
     "LEAST": lambda arrays: _extreme(pc.min_element_wise, arrays),
 }
-"""By name: the result for arrays of the types that the function was bound with."""
+"""Functions by name; each returns the result for arrays of the types that it was bound with."""

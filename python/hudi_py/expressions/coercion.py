@@ -1,7 +1,7 @@
-"""Spark's types in a filter: literals, casts of constants, and the type in which operands are compared.
+"""Spark's type rules for filters: literals, casts of constants, and the type in which operands are compared.
 
 Follows Spark 4 in ANSI mode, its default (`AnsiTypeCoercion`, `DecimalPrecisionTypeCoercion`, `Cast`). Casts that fail
-in Spark are refused, also those that fail for some values of a column only: text columns are compared with text only.
+in Spark are refused, even if they fail only for some values of a column: text columns are compared with text only.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def names_zone(text: str) -> bool:
-    """Whether a text that is read as a timestamp says in which zone it is."""
+    """Tells whether a text that is read as a timestamp names its zone."""
     found = _TIMESTAMP_TEXT.fullmatch(text.strip(_BLANKS))
     return found is not None and found.groups()[-1] is not None
 
 
 def converts(value: object, target: pa.DataType) -> bool:
-    """Whether `convert` takes the constant."""
+    """Tells whether `convert` accepts the constant."""
     try:
         convert(value, target)
     except ValueError:
@@ -53,7 +53,7 @@ def converts(value: object, target: pa.DataType) -> bool:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which two operands are compared; None if Spark or this subset has none."""
+    """Returns the type in which two operands are compared; None if Spark or this subset has none."""
     if left.equals(right):
         return left if not pa.types.is_nested(left) else None
     if pa.types.is_null(left) or pa.types.is_null(right):
@@ -102,7 +102,7 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def cast(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """A column's values as `target`, a `common_type` of theirs.
+    """Casts a column's values to `target`, a `common_type` of theirs.
 
     Raises:
         pyarrow.ArrowInvalid: a date or timestamp is out of range for 64-bit microseconds.
@@ -117,7 +117,7 @@ def cast(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | 
 
 
 def convert(value: object, target: pa.DataType) -> object:
-    """A constant cast to `target`.
+    """Converts a constant to `target`.
 
     Raises:
         ValueError: Spark has no such cast, the cast fails, or its result is uncertain.
@@ -148,7 +148,7 @@ def _fits(value: int, kind: pa.DataType) -> bool:
 
 
 def _rounded(value: float | decimal.Decimal, target: pa.DataType) -> float:
-    """The nearest number of the type, rounded once."""
+    """Returns the nearest number of the type, rounded once."""
     if pa.types.is_float64(target):
         return float(value)
     exact = pa.scalar(value) if isinstance(value, float) else pa.scalar(str(value))
@@ -180,7 +180,7 @@ def _temporal(value: datetime.date, target: pa.DataType) -> datetime.date:
 
 
 def _read(given: str, target: pa.DataType) -> object:
-    """The value in a text."""
+    """Parses a text as a value."""
     if is_text(target):
         return given
     if pa.types.is_binary(target):
@@ -204,9 +204,9 @@ def _read(given: str, target: pa.DataType) -> object:
 
 
 def _read_timestamp(text: str, *, with_zone: bool) -> datetime.datetime:
-    """A timestamp; in UTC if `with_zone`, even if the text names no zone."""
+    """Parses a timestamp; in UTC if `with_zone`, even if the text names no zone."""
     point = text.find(".") + 1
-    if point:  # Python 3.10 reads three or six digits
+    if point:  # Python 3.10 accepts only three or six digits
         digits = re.match("[0-9]*", text[point:])
         assert digits is not None
         text = text[:point] + digits[0].ljust(6, "0") + text[point + len(digits[0]) :]
@@ -223,7 +223,8 @@ def _read_timestamp(text: str, *, with_zone: bool) -> datetime.datetime:
 
 
 def number(text: str) -> tuple[int | float | decimal.Decimal, pa.DataType]:
-    """A number without suffix, and its type: INT, BIGINT or DECIMAL by its digits, DOUBLE with an exponent.
+    """Parses a number without suffix and returns its type: INT, BIGINT or DECIMAL by its digits, DOUBLE with an
+    exponent.
 
     Raises:
         ValueError: it has too many digits for DECIMAL, or exceeds DOUBLE.
@@ -242,7 +243,7 @@ def number(text: str) -> tuple[int | float | decimal.Decimal, pa.DataType]:
 
 
 def decimal_type(value: decimal.Decimal) -> pa.DataType:
-    """The smallest DECIMAL that holds a number with its trailing zeros.
+    """Returns the smallest DECIMAL that holds a number with its trailing zeros.
 
     Raises:
         ValueError: it has too many digits.

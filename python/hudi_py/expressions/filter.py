@@ -19,16 +19,16 @@ class Filter:
     """A condition on rows. Keeps rows for which it is true, neither false nor NULL. Picklable."""
 
     text: str
-    """As given, for `explain`."""
+    """The filter's text, for `explain`."""
     columns: frozenset[str]
     """Top-level columns that it reads."""
     predicate: Node | None = None
     expression: pc.Expression | None = None
     depends: frozenset[str] = frozenset()
-    """What the meaning of the text in Spark depends on; see `Binder.depends`."""
+    """Session settings that the meaning of the text in Spark depends on; see `Binder.depends`."""
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
-        """The three-valued result: a boolean array with nulls, one value per row.
+        """Evaluates the condition: a boolean array with nulls, one value per row.
 
         Raises:
             ConfigError: arithmetic overflows.
@@ -62,14 +62,14 @@ class Filter:
         return result.cast(pa.bool_()) if pa.types.is_null(result.type) else result
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows for which the condition is true."""
+        """Returns the rows for which the condition is true."""
         keep = self.evaluate(batch)
         if keep.null_count == 0 and keep.true_count == len(keep):
             return batch
         return batch.filter(keep, null_selection_behavior="drop")
 
     def conjuncts(self) -> Iterator[Node]:
-        """Conditions that must all be true; empty for a pyarrow expression."""
+        """Yields conditions that must all be true; none for a pyarrow expression."""
         pending = [self.predicate] if self.predicate is not None else []
         while pending:
             node = pending.pop()
@@ -79,7 +79,7 @@ class Filter:
                 yield node
 
     def beside(self, columns: Collection[str]) -> Filter | None:
-        """What the condition says of other columns alone; None: nothing."""
+        """Returns the part of the condition that reads none of these columns; None if there is none."""
         parts = tuple(node for node in self.conjuncts() if node.columns().isdisjoint(columns))
         if not parts:
             return None
@@ -87,7 +87,7 @@ class Filter:
         return Filter(self.text, node.columns(), predicate=node)
 
     def may_match(self, known: Sequence[Mapping[str, pa.Scalar]]) -> list[bool]:
-        """For each set of column values that rows may share, whether such a row can satisfy the filter; False is
+        """Tells for each set of column values that rows may share whether such a row can satisfy the filter; False is
         certain, True is not."""
         result = [True] * len(known)
         alike: dict[tuple[str, ...], list[int]] = {}
@@ -101,7 +101,7 @@ class Filter:
                 if needed and needed <= set(names):
                     try:
                         found = node.evaluate(rows)
-                    except pa.ArrowInvalid:  # arithmetic overflows for one of them: look at the rows
+                    except pa.ArrowInvalid:  # arithmetic overflows for one of them, so check the rows themselves
                         continue
                     if isinstance(found, pa.Scalar):
                         found = pa.repeat(found, len(places))
@@ -111,7 +111,7 @@ class Filter:
 
 
 def parse_filter(given: str | pc.Expression | Filter | None, schema: pa.Schema) -> Filter | None:
-    """A filter over `schema`.
+    """Parses a filter over `schema`.
 
     Args:
         given: text in the supported subset of Spark SQL (see `grammar.SUPPORTED`), or a pyarrow expression. Text
@@ -134,15 +134,15 @@ def parse_filter(given: str | pc.Expression | Filter | None, schema: pa.Schema) 
 
 
 def all_of(texts: Iterable[str | None]) -> str | None:
-    """The conjunction of filters, as text; None if there are none."""
+    """Combines filters into one text that requires all of them; None if there are none."""
     given = [text for text in texts if text is not None]
-    # a trailing comment ends with its line
+    # a trailing comment ends with the line
     return " AND ".join(f"({text}\n)" for text in given) if len(given) > 1 else given[0] if given else None
 
 
 def _from_expression(expression: pc.Expression, schema: pa.Schema) -> Filter:
     shown = str(expression)
-    # pyarrow does not expose which columns an expression reads: every column whose name occurs in its text counts
+    # pyarrow does not expose which columns an expression reads, so every column whose name occurs in its text counts
     names = frozenset(name for name in schema.names if name in shown and "FieldPath" not in shown)
     result = Filter(shown, names if "FieldPath" not in shown else frozenset(schema.names), expression=expression)
     try:

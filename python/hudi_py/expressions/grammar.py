@@ -43,7 +43,7 @@ SUPPORTED = (
     "supported: comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, ILIKE, + - * of numbers, and functions "
     "such as lower, substring, year and to_date"
 )
-"""The grammar in short, for errors; docs/reading.md has it whole."""
+"""Summary of the grammar for errors; docs/reading.md has all of it."""
 
 _OPERATORS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "<=>"}
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*"}
@@ -61,7 +61,7 @@ _CASTS = {
     "TIMESTAMPNTZ": pa.timestamp("us"),
     "DATETIME": pa.timestamp("us"),
 }
-"""Types that constants are cast to, by sqlglot's names, besides DECIMAL."""
+"""Types to which constants can be cast, by sqlglot's names, besides DECIMAL."""
 _PREDICATES = {*_OPERATORS, "Between", "In", "Is", "Like", "ILike", "Not"}
 _MAX_DEPTH = 200
 _ARGUMENTS = {
@@ -72,11 +72,12 @@ _ARGUMENTS = {
     "TryCast": {"to"},
     "Concat": {"safe", "coalesce"},
 }
-"""Arguments that a syntax node may have besides its operands; any other would change its meaning unnoticed."""
+"""Arguments that a syntax node may have besides its operands; any other would silently change its meaning."""
 
 
 def parse(text: str, schema: pa.Schema) -> tuple[Node, frozenset[str]]:
-    """Parses a filter and binds it to `schema`; with what its meaning in Spark depends on, see `Binder.depends`.
+    """Parses a filter and binds it to `schema`. Also returns what its meaning in Spark depends on, see
+    `Binder.depends`.
 
     Raises:
         ConfigError: the text is not a predicate of the supported subset.
@@ -90,7 +91,7 @@ def parse(text: str, schema: pa.Schema) -> tuple[Node, frozenset[str]]:
 
 
 def syntax_tree(text: str, what: str = "Filter", read: Any = "spark") -> Any:
-    """The tree of one expression.
+    """Parses one expression to its tree.
 
     Args:
         what: names it in errors.
@@ -110,19 +111,20 @@ def syntax_tree(text: str, what: str = "Filter", read: Any = "spark") -> Any:
 
 
 class Binder:
-    """Turns a syntax tree into nodes, resolving columns and types."""
+    """Binds a syntax tree: turns it into nodes, resolving columns and types."""
 
     what = "Filter"
     supported = SUPPORTED
     applies = True
-    """Whether it binds the functions of expression indexes."""
+    """Whether the functions of expression indexes are available."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self.text = text
         self.schema = schema
         self.depends: set[str] = set()
-        """What its meaning in Spark depends on: `zone`, the session's time zone, which is UTC here; `ansi`, the mode,
-        which is on here; `lenient`, a function that gives NULL here, as without ANSI mode, and fails with it."""
+        """What the expression's meaning in Spark depends on: `zone`, the session's time zone, which is UTC here;
+        `ansi`, ANSI mode, which is on here; `lenient`, a function that returns NULL here, as with ANSI mode off, but
+        fails with ANSI mode on."""
 
     def refuse(self, what: str) -> ConfigError:
         return ConfigError(f"{self.what} {self.text!r} uses {what}; {self.supported}")
@@ -153,7 +155,7 @@ class Binder:
             # sqlglot and Spark differ in precedence
             raise self.refuse(f"a comparison of comparisons without parentheses: {tree.sql(dialect='spark')}")
         if name in ("And", "Or"):
-            # chains are left-deep; flattened so that long ones do not nest deeply
+            # sqlglot nests chains to the left; flattened so that long ones are not deep
             parts, rest = [], tree
             while type(rest).__name__ == name:
                 parts.append(rest.expression)
@@ -193,7 +195,7 @@ class Binder:
         return node
 
     def compare(self, operator: str, left: Node, right: Node, kind: pa.DataType | None = None) -> Node:
-        """A comparison in type `kind`; None: in the common type of both operands."""
+        """Compares in type `kind`; None: in the common type of both operands."""
         if kind is None:
             kind = self.common([_with_decimal(left, right), _with_decimal(right, left)], [left, right])
         if any(pa.types.is_null(kind_of(node)) for node in (left, right)):
@@ -206,7 +208,7 @@ class Binder:
         return Comparison(operator, self.fold(left, kind), self.fold(right, kind), kind)
 
     def common(self, kinds: list[pa.DataType], operands: list[Node]) -> pa.DataType:
-        """The type in which operands of these types are compared."""
+        """Returns the type in which operands of these types are compared."""
         result = kinds[0]
         for kind in kinds[1:]:
             found = common_type(result, kind)
@@ -220,20 +222,20 @@ class Binder:
         return result
 
     def note(self, operands: Sequence[Node], common: pa.DataType) -> None:
-        """Notes what it depends on that operands become values of their common type."""
+        """Records whether the implicit cast to a common type depends on the session's settings."""
         kinds = [kind_of(node) for node in operands]
         if any(map(pa.types.is_float32, kinds)) and any(pa.types.is_integer(kind) or is_text(kind) for kind in kinds):
-            self.depends.add("ansi")  # without it, integers and texts become FLOAT
+            self.depends.add("ansi")  # with ANSI mode off, integers and text become FLOAT
         whole = [kind for kind in kinds if pa.types.is_integer(kind)]
         for node in operands:
             if is_zoned_instant(common) and not is_zoned_instant(kind_of(node)) and not _names_zone(node):
                 self.depends.add("zone")
             text = node.value if isinstance(node, Literal) else None
             if isinstance(text, str) and any(not converts(text, kind) for kind in whole):
-                self.depends.add("ansi")  # without it, the text becomes NULL
+                self.depends.add("ansi")  # with ANSI mode off, the text becomes NULL
 
     def fold(self, node: Node, kind: pa.DataType) -> Node:
-        """Constants cast to the type they are compared in; other nodes unchanged."""
+        """Casts constants to the type in which they are compared; returns other nodes unchanged."""
         if not isinstance(node, Literal) or node.kind.equals(kind):
             return node
         return self.converted(node, kind)
@@ -251,7 +253,7 @@ class Binder:
         items = [self.bind(item, depth + 1) for item in tree.expressions]
         kind = self.common([kind_of(operand), *map(kind_of, items)], [operand, *items])
         if len({is_text(kind_of(node)) for node in (operand, *items) if not pa.types.is_null(kind_of(node))}) > 1:
-            self.depends.add("ansi")  # without it, all of them are texts
+            self.depends.add("ansi")  # with ANSI mode off, all of them are text
         constants = [folded for item in items if isinstance(folded := self.fold(item, kind), Literal)]
         if len(constants) < len(items) or isinstance(operand, Literal):
             return Logical("OR", tuple(self.compare("=", operand, item, kind) for item in items))
@@ -295,7 +297,7 @@ class Binder:
         return Arithmetic("*", self.converted(Literal(-1, pa.int32()), kind), operand, kind)
 
     def applied(self, tree: Any, name: str, first: Any, others: Sequence[Any], *, depth: int) -> Node:
-        """A function of a column, or of another one, with constants."""
+        """Binds a function of a column, or of another function, with constants."""
         operand = self.bind(first, depth + 1)
         constants = [self.bind(each, depth + 1) for each in others]
         texts = [str(each.value) for each in constants if isinstance(each, Literal) and each.value is not None]
@@ -373,7 +375,7 @@ class Binder:
             raise self.refuse(f"the number {text} ({first_line(error)})") from None
 
     def negative(self, tree: Any) -> Literal:
-        """A signed number, which Spark parses as one literal: -2147483648 is an INT."""
+        """Binds a signed number, which Spark parses as one literal: -2147483648 is an INT."""
         if type(tree).__name__ == "Literal" and not tree.is_string:
             return self.number(f"-{tree.this}")
         positive = self.constant(tree)
@@ -389,7 +391,8 @@ class Binder:
         return self.converted(operand, kind)
 
     def target(self, tree: Any) -> pa.DataType:
-        """`DATE '...'`, `TIMESTAMP '...'`, typed numbers (`10L`, `0.1F`) and casts of constants to these types."""
+        """Returns the type of `DATE '...'`, `TIMESTAMP '...'`, typed numbers (`10L`, `0.1F`) and casts of constants to
+        these types."""
         target = str(tree.to.this.name if hasattr(tree.to.this, "name") else tree.to.this).upper()
         kind = _decimal_of(tree.to) if target == "DECIMAL" else _CASTS.get(target)
         if kind is None:
@@ -398,14 +401,14 @@ class Binder:
 
 
 def _names_zone(node: Node) -> bool:
-    """Whether it is a constant that is the same moment in every zone, or NULL."""
+    """Tells whether a node is a constant that is the same moment in every zone, or NULL."""
     return isinstance(node, Literal) and (
         node.value is None or (isinstance(node.value, str) and names_zone(node.value))
     )
 
 
 def _decimal_of(target: Any) -> pa.DataType | None:
-    """DECIMAL, DECIMAL(p) or DECIMAL(p,s) as an Arrow type."""
+    """Returns DECIMAL, DECIMAL(p) or DECIMAL(p,s) as an Arrow type."""
     try:
         given = [int(part.this.this) for part in target.expressions]
         precision, scale = (given + [10, 0][len(given) :])[:2]
@@ -415,14 +418,15 @@ def _decimal_of(target: Any) -> pa.DataType | None:
 
 
 def _is_beyond(node: Node, other: Node) -> bool:
-    """Whether an integer is compared with a decimal constant outside the range of BIGINT."""
+    """Tells whether an integer is compared with a decimal constant outside the range of BIGINT."""
     if not isinstance(other, Literal) or not isinstance(other.value, decimal.Decimal):
         return False
     return pa.types.is_integer(kind_of(node)) and not -(2**63) <= other.value < 2**63
 
 
 def _with_decimal(node: Node, other: Node) -> pa.DataType:
-    """The type of an operand; for an integer literal compared with a decimal, the DECIMAL of its digits."""
+    """Returns the type of an operand; for an integer literal that is compared with a decimal, the DECIMAL of its
+    digits."""
     value = node.value if isinstance(node, Literal) and pa.types.is_integer(node.kind) else None
     if isinstance(value, int) and pa.types.is_decimal(kind_of(other)):
         return decimal_type(decimal.Decimal(value))

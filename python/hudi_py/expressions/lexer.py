@@ -1,7 +1,7 @@
-"""Divides text of Spark SQL into lexemes as Spark does, so that nobody takes for a statement what Spark takes for a
-comment, or the other way round.
+"""Splits Spark SQL into lexemes exactly as Spark does, so that a comment is never mistaken for a statement or the other
+way round.
 
-Source: the tokens of `SqlBaseLexer.g4`, Spark 4. tests/connector/test_lexer.py compares both over generated texts.
+Source: the tokens of `SqlBaseLexer.g4`, Spark 4. tests/connector/test_lexer.py compares both over generated text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _LETTER: Final = r"(?:[^\W\d]|[0-9])"
-"""A character of an identifier: Unicode's letters, and only ASCII's digits."""
+"""A character of an identifier: any letter of Unicode, but only ASCII digits."""
 _KIND: Final = r"(?:[fFdD]|[bB][dD])?"
 _LEXEME: Final = re.compile(
     rf"""(?P<blank>[ \t\n\f\r\v\u00a0\u1680\u2000-\u200a\u2028\u202f\u205f\u3000]+)
@@ -41,15 +41,15 @@ class Lexeme:
 
     kind: str
     """`comment`, `text`, `raw` (a text without escapes), `name` (in backticks), `number`, `word`, `path` (a URI without
-    quotes), `sign`, or `other`: what is no SQL, such as a quote or comment that nothing closes, and texts in dollar
-    signs, which are left to Spark."""
+    quotes), `sign`, or `other`: what is not SQL, such as an unclosed quote or comment, and text in dollar signs, which
+    is left to Spark."""
     start: int
     end: int
     """One beyond the last character."""
 
 
 def lexemes(text: str) -> Iterator[Lexeme]:
-    """The pieces of a text, from left to right, without the blanks between them."""
+    """Yields the lexemes of a text from left to right, without the blanks between them."""
     at = 0
     while found := _LEXEME.match(text, at):
         kind, start, at = str(found.lastgroup), at, found.end()
@@ -61,7 +61,7 @@ def lexemes(text: str) -> Iterator[Lexeme]:
 
 
 def _end_of_comment(text: str, at: int) -> tuple[int, bool]:
-    """Where a comment in brackets ends, in which there may be others, and whether it is closed."""
+    """Returns the end of a bracketed comment, which may contain others, and whether it is closed."""
     depth = 1
     while depth and (bracket := _BRACKET.search(text, at)):
         depth += 1 if bracket[0] == "/*" else -1

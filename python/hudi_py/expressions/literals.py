@@ -1,6 +1,7 @@
-"""Text constants of Spark SQL: where they stand in an expression, and what they mean.
+"""Finds text constants of Spark SQL in an expression, and evaluates them.
 
-Releases of sqlglot differ in escapes, doubled quotes and raw texts: it gets them in a form that all of them read alike.
+Releases of sqlglot differ in escapes, doubled quotes and raw text, so it gets constants in a form that all of them read
+alike.
 
 Source: `SqlBaseLexer.g4` and `SparkParserUtils.unescapeSQLString`, Spark 4.
 """
@@ -32,11 +33,11 @@ class TextPart:
     end: int
     """One beyond the last character."""
     value: str | None
-    """None: a comment."""
+    """The constant's value; None for a comment."""
 
 
 def text_constants(text: str) -> Iterator[TextPart]:
-    """The text constants and comments of an expression, from left to right."""
+    """Yields the text constants and comments of an expression, from left to right."""
     for each in lexemes(text):
         if each.kind in ("text", "raw"):
             yield TextPart(each.start, each.end, text_value(text[each.start : each.end]))
@@ -45,13 +46,13 @@ def text_constants(text: str) -> Iterator[TextPart]:
 
 
 def text_value(constant: str) -> str:
-    """What a text constant means, as it is written in SQL, with its quotes."""
+    """Evaluates a text constant, given in SQL with its quotes."""
     return constant[2:-1] if constant[0] in "rR" else _value(constant)
 
 
 def plain(text: str) -> str:
-    """The expression with its text constants in a form without raw texts and with two escapes, consecutive ones as one,
-    and without comments."""
+    """Rewrites the text constants of an expression in the form for sqlglot: not raw, with two escapes, consecutive ones
+    joined, and without comments."""
     pieces: list[str] = []
     done = 0
     last: TextPart | None = None
@@ -62,12 +63,12 @@ def plain(text: str) -> str:
             joined += part.value
             pieces[-1] = literal(joined)
         elif part.value is not None:
-            # what follows a word, such as X'00', is no text that could be continued
+            # after a word, such as in X'00', it is no text that could be continued
             last = None if between[-1:].isalnum() else part
             joined = part.value
             pieces += [between, literal(joined)]
         elif last is not None and not between.strip():
-            pass  # a comment after a text, which another one may continue
+            pass  # a comment after a text; another text may continue the first one
         else:
             last = None
             pieces.append(between + " ")
@@ -76,7 +77,7 @@ def plain(text: str) -> str:
 
 
 def _value(quoted: str) -> str:
-    """What a text constant in quotes means."""
+    """Evaluates a quoted text constant."""
 
     def unescaped(found: re.Match[str]) -> str:
         if found["doubled"]:
@@ -92,10 +93,10 @@ def _value(quoted: str) -> str:
     made = _ESCAPE.sub(unescaped, quoted[1:-1])
     if not _LONE.search(made):
         return made
-    # two halves make one character, as in Java; a single one is not in UTF-8
+    # two surrogates make one character, as in Java; a single one cannot be UTF-8
     return _LONE.sub("?", made.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass"))
 
 
 def literal(value: str) -> str:
-    """A constant text in Spark SQL."""
+    """Formats a text as a Spark SQL constant."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -28,15 +28,15 @@ class Node(ABC):
 
     @abstractmethod
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
-        """One value for each row, or a scalar."""
+        """Evaluates to one value for each row, or a scalar."""
 
     def children(self) -> tuple[Node, ...]:
-        """The fields that hold nodes."""
+        """Returns the fields that hold nodes."""
         values = (getattr(self, field.name) for field in fields(self))
         return tuple(value for value in values if isinstance(value, Node))
 
     def columns(self) -> frozenset[str]:
-        """Top-level columns it reads."""
+        """Returns the top-level columns that it reads."""
         return frozenset(name for node in self.walk() if isinstance(node, Column) for name in node.path[:1])
 
     def walk(self) -> Iterator[Node]:
@@ -112,7 +112,7 @@ class Logical(Node):
         return result
 
     def _where_it_counts(self, part: Node, batch: pa.RecordBatch | pa.Table, before: Values) -> Values:
-        """The values of a part that fails for some rows: those that the parts before it decide have none.
+        """Evaluates a part that fails for some rows, without the rows that earlier parts have decided.
 
         Raises:
             pyarrow.ArrowInvalid: it fails for others too.
@@ -156,7 +156,7 @@ class Membership(Node):
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
         values, items = as_kind(self.operand, batch, self.kind), pa.array(list(self.items), self.kind)
         if pa.types.is_floating(self.kind):
-            values, items = pc.add(values, 0.0), pc.add(items, 0.0)  # is_in distinguishes -0.0 from 0.0
+            values, items = pc.add(values, 0.0), pc.add(items, 0.0)  # is_in tells -0.0 from 0.0
         found = pc.is_in(values, value_set=items)
         known = pc.is_valid(values)
         if self.has_null:
@@ -197,24 +197,24 @@ class Arithmetic(Node):
 
 
 def _lower(values: Values) -> Values:
-    """Texts in lower case, as in Java."""
+    """Converts text to lower case, as in Java."""
     if isinstance(values, pa.Scalar):
         return pa.scalar(None if values.as_py() is None else values.as_py().lower(), pa.string())
     if pc.all(pc.string_is_ascii(values), min_count=0).as_py():
         return pc.ascii_lower(values)
-    # one value at a time: Arrow maps single characters, which differs for some texts
+    # one value at a time: Arrow maps single characters, which differs for some text
     return pa.array([None if text is None else text.lower() for text in values.to_pylist()], pa.string())
 
 
 def _regex(pattern: str) -> str:
-    """A LIKE pattern as an RE2 regular expression."""
+    """Converts a LIKE pattern to an RE2 regular expression."""
     parts = re.findall(r"\\[\\%_]|.", pattern, re.DOTALL)
     wild = {"%": ".*", "_": "."}
     return "(?s)^" + "".join(wild.get(part) or escaped(part[-1]) for part in parts) + r"\z"
 
 
 def as_kind(node: Node, batch: pa.RecordBatch | pa.Table, kind: pa.DataType) -> Values:
-    """The node's values cast to `kind`."""
+    """Evaluates a node and casts its values to `kind`."""
     values = node.evaluate(batch)
     if isinstance(values, pa.Scalar):
         return values if values.type.equals(kind) else cast(pa.array([values.as_py()], values.type), kind)[0]
@@ -222,7 +222,7 @@ def as_kind(node: Node, batch: pa.RecordBatch | pa.Table, kind: pa.DataType) -> 
 
 
 def compare(operator: str, left: Values, right: Values, kind: pa.DataType) -> Values:
-    """One comparison with Spark's order of NaN, and null-safe for `<=>`."""
+    """Compares with Spark's order of NaN, and null-safe for `<=>`."""
     if operator == "<=>":
         both_null = pc.and_(pc.is_null(left), pc.is_null(right))
         return pc.or_(both_null, pc.fill_null(compare("=", left, right, kind), False))
@@ -243,7 +243,7 @@ def compare(operator: str, left: Values, right: Values, kind: pa.DataType) -> Va
 
 
 def kind_of(node: Node) -> pa.DataType:
-    """The type of a node's values."""
+    """Returns the type of a node's values."""
     if isinstance(node, Column | Literal | Arithmetic | Value):
         return node.kind
     return pa.bool_()

@@ -1,4 +1,4 @@
-"""Small functions on Arrow arrays and types."""
+"""Kernels over Arrow arrays and types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 def combined(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array; copies only if it has several chunks."""
+    """Combines the chunks of a column; copies only if there are several."""
     if isinstance(column, pa.Array):
         return column
     if column.num_chunks == 1:
@@ -17,21 +17,21 @@ def combined(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def true_where(mask: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """A boolean column as a NumPy array; nulls count as false."""
+    """Converts a boolean column to NumPy; nulls count as false."""
     filled = combined(mask).fill_null(False) if mask.null_count else combined(mask)
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def double_codes(numbers: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Integers in the order that `Double.compareTo` gives floating-point numbers: -0.0 before 0.0, NaN last. Nulls
+    """Maps floating-point numbers to integers in the order of `Double.compareTo`: -0.0 before 0.0, NaN last. Nulls
     count as 0.0."""
     bits = combined(numbers).cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()
-    bits[np.isnan(bits)] = np.nan  # one NaN, whatever its sign
+    bits[np.isnan(bits)] = np.nan  # a single NaN, whatever its sign
     return _flipped(bits.view(np.int64))
 
 
 def doubles_of(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """The inverse of `double_codes`."""
+    """Inverts `double_codes`."""
     return _flipped(codes).view(np.float64)
 
 
@@ -40,14 +40,14 @@ def _flipped(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def last_of_each(ids: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
-    """For each number 0..count-1 the last place at which `ids` has it; -1 if it does not."""
+    """Returns, for each number 0..count-1, the last index at which `ids` has it; -1 if there is none."""
     last = np.full(count, -1, np.int64)
-    last[ids] = np.arange(len(ids))  # of repeated targets NumPy keeps the last value assigned
+    last[ids] = np.arange(len(ids))  # for repeated targets NumPy keeps the last assigned value
     return last
 
 
 def numbered(prefix: str, first: int, count: int) -> pa.StringArray:
-    """Return `prefix` followed by each of the numbers `first` to `first + count`, in a tenth of the time of a cast."""
+    """Returns `prefix` followed by each of the numbers `first` to `first + count`, ten times as fast as a cast."""
     head = np.frombuffer(prefix.encode(), np.uint8)
     parts, at = [pa.array([], pa.string())], first
     while at < first + count:
@@ -67,22 +67,22 @@ def numbered(prefix: str, first: int, count: int) -> pa.StringArray:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is string, large_string or string_view."""
+    """Tells whether a type is string, large_string or string_view."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether a type is binary, of whichever kind, a fixed size included."""
+    """Tells whether a type is binary of any kind, fixed size included."""
     types = pa.types
     variable = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
     return bool(variable or types.is_fixed_size_binary(kind))
 
 
 def in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table, whose columns have the names of `schema`, in its types.
+    """Converts a table, whose columns have the names of `schema`, to its types.
 
-    Not by `Table.cast`: that also casts columns whose types differ in metadata only, and fails for structs that are
-    null and have members that may not be null.
+    Not by `Table.cast`, which also casts columns that differ in metadata only, and fails for null structs with members
+    that may not be null.
     """
     columns = [
         column if column.type.equals(field.type) else column.cast(field.type)

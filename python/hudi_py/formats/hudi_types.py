@@ -1,4 +1,4 @@
-"""Declares VECTOR, VARIANT and BLOB columns, gives their Avro types, and converts the values of vectors.
+"""Declares VECTOR, VARIANT and BLOB columns, maps them to Avro types, and converts the values of vectors.
 
 The entry `hudi_type` of a column's metadata declares it: `VECTOR(128)`, `VECTOR(128, DOUBLE)`, `VARIANT` or `BLOB`.
 Vectors are fixed-size bytes in files and log blocks, little-endian, and lists of numbers in rows.
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import SchemaMismatchError
 
 ELEMENT_TYPES: Mapping[str, pa.DataType] = {"FLOAT": pa.float32(), "DOUBLE": pa.float64(), "INT8": pa.int8()}
-"""Name of a vector's element type in the schema to its Arrow type."""
+"""Arrow types by the name of a vector's element type."""
 HUDI_TYPE: Final = b"hudi_type"
 """Key of a column's metadata (`HoodieSchema.TYPE_METADATA_FIELD`)."""
 BLOB: Final = "BLOB"
@@ -59,12 +59,12 @@ BLOB_KINDS: Final = ("INLINE", "OUT_OF_LINE")
 
 
 def vector_type(element: pa.DataType) -> pa.DataType:
-    """The list type of a vector, whose elements are never null."""
+    """Returns the list type of a vector, whose elements are never null."""
     return pa.list_(pa.field("element", element, nullable=False))
 
 
 def is_vector(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of type `stored` can be vectors of type `wanted`."""
+    """Tells whether values of type `stored` can be vectors of type `wanted`."""
     if not pa.types.is_fixed_size_binary(stored) or not pa.types.is_list(wanted):
         return False
     element = wanted.value_type
@@ -72,7 +72,7 @@ def is_vector(stored: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def vector_lists(stored: pa.FixedSizeBinaryArray, wanted: pa.DataType) -> pa.ListArray:
-    """Vectors in fixed-size binary as lists of type `wanted`, for which `is_vector` holds."""
+    """Converts vectors in fixed-size binary to lists of type `wanted`, for which `is_vector` holds."""
     count, size = len(stored), stored.type.byte_width
     element = wanted.value_type
     length = size // (element.bit_width // 8)
@@ -85,7 +85,7 @@ def vector_lists(stored: pa.FixedSizeBinaryArray, wanted: pa.DataType) -> pa.Lis
 
 
 def vector_bytes(array: pa.Array, element: pa.DataType, dimension: int, column: str) -> pa.FixedSizeBinaryArray:
-    """Lists of numbers as the bytes of vectors; null lists stay null.
+    """Converts lists of numbers to the bytes of vectors; null lists stay null.
 
     Args:
         array: lists of any kind, whose numbers have the type `element`.
@@ -100,7 +100,7 @@ def vector_bytes(array: pa.Array, element: pa.DataType, dimension: int, column: 
     values = vector_numbers(array, element, dimension, column)
     count = len(array)
     if array.null_count:
-        # rows of null vectors have bytes too
+        # null vectors take bytes too
         valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
         whole = np.zeros((count, dimension), element.to_pandas_dtype())
         whole[valid] = values.to_numpy(zero_copy_only=False).reshape(-1, dimension)
@@ -111,7 +111,7 @@ def vector_bytes(array: pa.Array, element: pa.DataType, dimension: int, column: 
 
 
 def vector_numbers(array: pa.Array, element: pa.DataType, dimension: int, column: str) -> pa.Array:
-    """The numbers of all vectors that are not null, one after the other; see `vector_bytes`.
+    """Returns the numbers of all non-null vectors, concatenated; see `vector_bytes`.
 
     Raises:
         SchemaMismatchError: a list has another type or length, or a null in it.
@@ -132,7 +132,7 @@ def vector_numbers(array: pa.Array, element: pa.DataType, dimension: int, column
             f"number of values, the first one {lengths[first].as_py()}: {_brief(array[first])}; a vector has exactly "
             f"{dimension} values, or is null"
         )
-    values = array.flatten()  # without what is below null lists
+    values = array.flatten()  # without values below null lists
     if values.null_count:
         per_vector = pc.is_null(values).to_numpy(zero_copy_only=False).reshape(-1, dimension).any(1)
         given = np.flatnonzero(pc.is_valid(array).to_numpy(zero_copy_only=False))
@@ -151,7 +151,7 @@ def _brief(value: pa.Scalar) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """VECTOR: so many numbers of one type, none of them null."""
+    """VECTOR: a fixed number of elements of one type, none of them null."""
 
     dimension: int
     element: str = "FLOAT"
@@ -159,22 +159,22 @@ class Vector:
 
     @property
     def size(self) -> int:
-        """Bytes of a value in a file."""
+        """Returns the size of a value in a file."""
         return self.dimension * int(ELEMENT_TYPES[self.element].bit_width // 8)
 
     @property
     def text(self) -> str:
-        """As `hudi_type` has it."""
+        """Formats the type as a `hudi_type`."""
         return f"VECTOR({self.dimension})" if self.element == "FLOAT" else f"VECTOR({self.dimension}, {self.element})"
 
     @property
     def arrow(self) -> pa.DataType:
-        """The type in Arrow: a list."""
+        """Returns the type in Arrow: a list."""
         return vector_type(ELEMENT_TYPES[self.element])
 
     @property
     def avro(self) -> dict[str, Any]:
-        """The Avro type."""
+        """Returns the Avro type."""
         return {
             "type": "fixed",
             "name": f"vector_{self.element.lower()}_{self.dimension}",
@@ -188,7 +188,7 @@ class Vector:
 
 
 def parse_type(text: str, column: str) -> Vector | str:
-    """A vector, `VARIANT` or `BLOB`, from the text of a `hudi_type`. `column` is for messages.
+    """Parses a `hudi_type`: a vector, `VARIANT` or `BLOB`. `column` is for messages.
 
     Raises:
         SchemaMismatchError: it is none of them.
@@ -208,18 +208,19 @@ def parse_type(text: str, column: str) -> Vector | str:
 
 
 def declared(field: pa.Field) -> str | None:
-    """The text of a field's `hudi_type`; None if it has none."""
+    """Returns a field's `hudi_type`; None if it has none."""
     text = (field.metadata or {}).get(HUDI_TYPE)
     return None if text is None else text.decode("utf-8", "replace")
 
 
 def declaration(text: str | None) -> dict[bytes, bytes] | None:
-    """Metadata of a field of that `hudi_type`."""
+    """Returns the field metadata that declares a `hudi_type`."""
     return None if text is None else {HUDI_TYPE: text.encode()}
 
 
 def custom_avro(kind: Vector | str) -> dict[str, Any]:
-    """The Avro type of a VECTOR, VARIANT or BLOB. Its name has no namespace, and equal ones of a table share it."""
+    """Returns the Avro type of a VECTOR, VARIANT or BLOB. Its name has no namespace, and equal types of a table share
+    it."""
     if isinstance(kind, Vector):
         return kind.avro
     return _blob_avro() if kind == BLOB else _variant_avro()
@@ -261,14 +262,11 @@ def _blob_avro() -> dict[str, Any]:
 
 
 def shared_names(avro: Any, whole: Any = None) -> Any:
-    """An Avro schema in which each vector, variant and blob is defined where it first occurs, and named from then on.
+    """Defines each vector, variant and blob where it first occurs in an Avro schema, and refers to it by name
+    elsewhere.
 
-    Avro allows one definition of a name. Needed where columns come together, and where some of `whole` are left out,
-    one of which may define a type that others name.
-
-    Args:
-        avro: a schema, whose names may be defined several times, or in `whole` only.
-        whole: the schema that it was taken from.
+    Avro allows one definition of a name. Needed where columns are combined, and where some columns of `whole` are left
+    out, since others may refer to a type that they define.
     """
     known = {kind["name"]: kind for kind in _shared(whole)}
     known |= {kind["name"]: kind for kind in _shared(avro)}
@@ -276,13 +274,13 @@ def shared_names(avro: Any, whole: Any = None) -> Any:
 
 
 def spelled_out(avro: Any) -> Any:
-    """The schema with the definition of a vector, variant or blob wherever it is named: no Avro, but easier to walk."""
+    """Replaces every reference to a vector, variant or blob by its definition: no valid Avro, but easier to walk."""
     known = {kind["name"]: kind for kind in _shared(avro)}
     return _once(avro, known, None) if known else avro
 
 
 def vector_columns(avro: Mapping[str, Any]) -> dict[str, Vector]:
-    """The vector columns of a record: Apache Hudi has them at the top level only."""
+    """Returns the vector columns of a record: Apache Hudi has them at the top level only."""
     fields = list(avro.get("fields", ()))
     known = {kind["name"]: kind for kind in _shared(avro) if kind["logicalType"] == "vector"}
     if not known:
@@ -300,15 +298,15 @@ def vector_columns(avro: Mapping[str, Any]) -> dict[str, Vector]:
 
 
 def vector_footer(columns: Mapping[str, Vector]) -> dict[str, str]:
-    """What the footer of a Parquet file says of its vector columns."""
+    """Returns the entry in the footer of a Parquet file that declares its vector columns."""
     if not columns:
         return {}
     return {VECTOR_COLUMNS: ",".join(f"{name}:{vector.text}" for name, vector in columns.items())}
 
 
 def _shared(avro: Any) -> Iterator[dict[str, Any]]:
-    """The definitions of vectors, variants and blobs in a schema, but for those with a namespace, such as variants that
-    Apache Hudi on Spark 4 names after their column."""
+    """Yields the definitions of vectors, variants and blobs in a schema, except those with a namespace, such as
+    variants that Apache Hudi on Spark 4 names after their column."""
     if isinstance(avro, list):
         for branch in avro:
             yield from _shared(branch)
@@ -329,7 +327,7 @@ def _is_shared(avro: Mapping[str, Any]) -> bool:
 
 
 def _once(avro: Any, known: Mapping[str, dict[str, Any]], seen: set[str] | None) -> Any:
-    """`seen`: names defined so far; None: names become definitions everywhere."""
+    """Keeps the first definition of each name. `seen` has the names defined so far; None expands every reference."""
     if isinstance(avro, str):
         if avro not in known or (seen is not None and avro in seen):
             return avro

@@ -1,4 +1,4 @@
-"""Looks texts up in a set that is hashed once; `pyarrow.compute.index_in` hashes its set anew for each batch."""
+"""Looks texts up in a set that is hashed once; `pyarrow.compute.index_in` hashes its set again for each batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hudi_py.formats.keys.hashing import Murmur, Texts
 
 _AT_ONCE = 1 << 17
 _SPARE_BITS = 1
-"""Twice as many buckets as texts."""
+"""Makes twice as many buckets as texts."""
 
 
 class _Hashed(NamedTuple):
@@ -23,9 +23,9 @@ class _Hashed(NamedTuple):
 
     hashes: npt.NDArray[np.uint64]
     numbers: npt.NDArray[np.int64]
-    """The text with each of them."""
+    """Index of the text with each hash."""
     starts: npt.NDArray[np.int64]
-    """Where the hashes of each bucket begin, by their highest bits; one more."""
+    """Index of the first hash of each bucket, by the highest bits; one item more than buckets."""
     shift: np.uint64
 
 
@@ -43,7 +43,7 @@ class TextSet:
         return len(self.texts)
 
     def find(self, wanted: pa.StringArray | pa.ChunkedArray) -> npt.NDArray[np.int64]:
-        """The number in the set of each text; -1 for those that it lacks, and for nulls."""
+        """Returns the index of each text in the set; -1 for texts that it lacks, and for nulls."""
         hashed = None if len(self.texts) <= len(wanted) else self._hashed
         if hashed is None:
             codes = pc.index_in(wanted, value_set=self.texts).fill_null(-1)
@@ -56,12 +56,12 @@ class TextSet:
         return found
 
     def places(self, wanted: pa.StringArray | pa.ChunkedArray) -> pa.Int64Array:
-        """As `find`, with nulls instead of -1: what `take` takes."""
+        """Finds texts as `find`, with nulls instead of -1, for Arrow's `take`."""
         found = self.find(wanted)
         return pa.array(found, mask=found < 0)
 
     def has(self, wanted: pa.StringArray | pa.ChunkedArray) -> pa.BooleanArray:
-        """Whether each text is in the set; nulls are not."""
+        """Tells for each text whether it is in the set; nulls are not."""
         return pa.array(self.find(wanted) >= 0)
 
     def _find(self, wanted: pa.StringArray, hashed: _Hashed) -> npt.NDArray[np.int64]:
@@ -70,7 +70,7 @@ class TextSet:
         at, end = hashed.starts[bucket], hashed.starts[bucket + 1]
         found = np.full(len(wanted), -1, np.int64)
         rows = np.flatnonzero(at < end)
-        while len(rows):  # as often as the fullest bucket has hashes, which are few
+        while len(rows):  # as many rounds as the fullest bucket has hashes, which are few
             same = hashed.hashes[at[rows]] == hashes[rows]
             found[rows[same]] = hashed.numbers[at[rows[same]]]
             rows = rows[~same]
@@ -83,7 +83,7 @@ class TextSet:
 
     @cached_property
     def _hashed(self) -> _Hashed | None:
-        """None where two texts have one hash."""
+        """Hashes the set; None if two texts have the same hash."""
         parts = [_hashes(self.texts.slice(start, _AT_ONCE)) for start in range(0, len(self.texts), _AT_ONCE)]
         hashes = np.concatenate(parts)
         order = np.argsort(hashes)
@@ -97,7 +97,7 @@ class TextSet:
 
 
 def _hashes(texts: pa.StringArray) -> npt.NDArray[np.uint64]:
-    """64 bits of each text; of nulls, any."""
+    """Returns a 64-bit hash of each string; undefined for nulls."""
     murmur = Murmur(Texts.of(texts))
     high = murmur.hash(0)
     hashes: npt.NDArray[np.uint64] = high.view(np.uint32).astype(np.uint64) << np.uint64(32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def varint(value: int) -> bytes:
-    """A non-negative number, 7 bits per byte, lowest first. For Avro's zigzag form pass twice the number."""
+    """Encodes a non-negative number, 7 bits per byte, lowest first. For Avro's zigzag form pass twice the number."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -14,7 +14,8 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at a byte, and where it ends. Avro's zigzag form is twice a number that is not negative.
+    """Reads the number at an offset, and returns it with the offset after it. Avro's zigzag form is twice a
+    non-negative number.
 
     Raises:
         ValueError: the data ends within the number, or it has more than 64 bits.

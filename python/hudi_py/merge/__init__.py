@@ -1,4 +1,4 @@
-"""Decides which version of a record wins: within a log, over a base file, and within the input of a write."""
+"""Decides which version of a record wins: within a log, over a base file, and within a write's input."""
 
 from hudi_py.merge.base import merge_with_base
 from hudi_py.merge.incoming import reduce_input

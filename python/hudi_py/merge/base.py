@@ -25,18 +25,18 @@ OUTPUT_ROWS = 131_072
 Hits = npt.NDArray[np.intp]
 Images: TypeAlias = pa.RecordBatch | pa.Table
 Watch: TypeAlias = Callable[[Images | None, Images | None], None]
-"""Called with what a merge does to base rows: the rows before and after an update, equally many; deleted rows and None;
-or None and inserted rows. All have the key and the columns of `LogRecords.rows`. Rows that stay are left out; an equal
-row that takes the place of another is not (`BaseFileUpdateCallback`, 1.2.0)."""
+"""Callback for what a merge does to base rows: (rows before, rows after an update), (deleted rows, None) or (None,
+inserted rows). All have the key and the columns of `LogRecords.rows`. Unchanged rows are left out, but a replacement by
+an equal row is reported (`BaseFileUpdateCallback`, 1.2.0)."""
 
 
 @dataclass(slots=True)
 class MergeCounts:
-    """Totals over merges (`HoodieReadStats`, 1.2.0), complete once the last row was returned."""
+    """Totals over merges (`HoodieReadStats`, 1.2.0), complete once the last row has been returned."""
 
     blocks: int = 0
     block_bytes: int = 0
-    """Bytes of the content of data blocks."""
+    """Size of the content of data blocks."""
     records: int = 0
     """Data and delete records in the blocks."""
     keys: int = 0
@@ -46,9 +46,9 @@ class MergeCounts:
     updates: int = 0
     """Base rows that changed."""
     deletes: int = 0
-    """Effective deletes, whether the base file has their key or not."""
+    """Effective deletes, whether or not the base file has their key."""
     read_ms: int = 0
-    """Milliseconds to read and reduce the log."""
+    """Time to read and reduce the log, in milliseconds."""
 
 
 def merge_with_base(
@@ -59,7 +59,7 @@ def merge_with_base(
     key_column: str = RECORD_KEY,
     watch: Watch | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file slice: the remaining base rows in their order, then the winning log rows.
+    """Yields the rows of a file slice: the remaining base rows in their order, then the winning log rows.
 
     A row made of two versions (partial updates, payload classes) follows the remaining rows of its base batch. If a key
     of the log occurs several times in the base file, its first row is merged and the others remain, as in Java.
@@ -77,7 +77,7 @@ def merge_with_base(
 
 
 class BaseMerge:
-    """An incremental merge: `add` every base batch, then take the `rest`."""
+    """Merges incrementally: `add` every base batch, then take the `rest`."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class BaseMerge:
             self._by_row = log.base_rows[order], order
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The output rows of a base batch."""
+        """Yields the output rows of a base batch."""
         if not batch.num_rows:
             return
         hits, keys = self._found(batch)
@@ -123,19 +123,19 @@ class BaseMerge:
         yield from _without(batch, self._chosen(batch, hits, keys))
 
     def replaced(self, batch: pa.RecordBatch) -> Hits:
-        """As `add`, but returns the numbers of the rows that are left out; not if rows are made of two versions."""
+        """Returns the numbers of the rows that `add` would drop. Not for merges that combine two versions."""
         hits, keys = self._found(batch)
         return self._chosen(batch, hits, keys)
 
     def _chosen(self, batch: pa.RecordBatch, hits: Hits, keys: Rows) -> Hits:
-        """The hits that their log records replace or delete."""
+        """Returns the hits that their log records replace or delete."""
         stale = _stale(batch, hits, keys, self._log, self._settings)
         self._used[keys[stale]] = True
         self._tell(batch, hits[~stale], keys[~stale])
         return hits[~stale]
 
     def _found(self, batch: pa.RecordBatch) -> tuple[Hits, Rows]:
-        """Rows of the batch that have log records, ascending, and their key numbers; each key only once."""
+        """Returns rows of the batch that have log records, ascending, and their key numbers; each key only once."""
         if self._by_row is not None:
             rows, numbers = self._by_row
             start, self._start = self._start, self._start + batch.num_rows
@@ -147,7 +147,7 @@ class BaseMerge:
         return _first_of_each(hits, found[hits], self._met)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The winning log rows that have not been returned yet."""
+        """Yields the winning log rows that have not been returned yet."""
         log = self._log
         chosen = (log.slots >= 0) & ~self._used & ~log.winners.deletes
         if log.withheld is not None:
@@ -161,18 +161,18 @@ class BaseMerge:
         yield from _rows_at(log.rows, log.slots[chosen])
 
     def deletes(self) -> Iterator[pa.RecordBatch]:
-        """The rows of effective deletes, after the whole base file; needs a log reduced with `keep_deletes`."""
+        """Yields the rows of effective deletes, after the whole base file; needs a log reduced with `keep_deletes`."""
         log = self._log
         yield from _rows_at(log.rows, log.slots[log.winners.deletes & ~self._used & (log.slots >= 0)])
 
     def _folded(self, batch: pa.RecordBatch, hits: Hits, keys: Rows) -> Iterator[pa.RecordBatch]:
-        """Merges hits column by column: the base row is the older version, the log's the newer."""
+        """Merges hits column by column: the base row is the older version, the log's the newer one."""
         log, settings = self._log, self._settings
         older = pa.Table.from_batches([batch]).select(log.rows.column_names).take(pa.array(hits))
         slots = log.slots[keys]
         if log.made is not None:
             slots = np.where(log.made[keys], -1, slots)
-        # deletes without a row are numbered after all rows
+        # deletes without a row have numbers after all rows
         held = np.flatnonzero(slots >= 0)
         newer = log.rows.take(pa.array(slots[held]))
         rows = pa.concat_tables([in_schema(older, newer.schema), newer]).combine_chunks()
@@ -192,7 +192,7 @@ class BaseMerge:
         base = space.first(np.arange(count, dtype=np.int64), none)
         late = np.full(count, log.partial)
         result = combine(space, base, space.first(numbers, log.winners.deletes[keys]), none, late)
-        # a record that a payload class turned into a delete only now must not be returned as an insert
+        # a record that a payload class has only now turned into a delete must not be returned as an insert
         self._used[keys[~result.deleted | ~log.winners.deletes[keys]]] = True
         made = np.flatnonzero(~result.deleted)
         untouched = np.zeros(count, np.bool_)
@@ -210,7 +210,7 @@ class BaseMerge:
             yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
     def _paired(self, batch: pa.RecordBatch, hits: Hits, keys: Rows, name: str) -> Iterator[pa.RecordBatch]:
-        """Merges hits with a Python merger; a delete in the log removes the base row, whatever followed the delete."""
+        """Merges hits with a Python merger; a delete in the log removes the base row, whatever followed it."""
         log = self._log
         yield from _without(batch, hits)
         merges = ~log.winners.deletes[keys] & ~log.winners.always[keys]
@@ -234,7 +234,7 @@ class BaseMerge:
         yield from _rows_at(table, np.arange(table.num_rows))
 
     def _tell(self, batch: pa.RecordBatch, hits: Hits, keys: Rows) -> None:
-        """Tells of rows that the log's versions of their keys replace or delete."""
+        """Reports the base rows that log records replace or delete."""
         if self._watch is None or not len(hits):
             return
         deletes = self._log.winners.deletes[keys]
@@ -275,7 +275,7 @@ def _first_of_each(hits: Hits, keys: Rows, met: Mask) -> tuple[Hits, Rows]:
 
 
 def _stale(batch: pa.RecordBatch, hits: Hits, keys: Rows, log: LogRecords, settings: MergeSettings) -> Mask:
-    """Hits whose base row has a strictly greater ordering value than the log's version."""
+    """Returns hits whose base row has a strictly greater ordering value than the log's version."""
     if not settings.by_event_time or not len(hits):
         return np.zeros(len(hits), np.bool_)
     at, of = pa.array(hits), pa.array(keys)

@@ -33,7 +33,8 @@ _MAX_LOOKED_AT: Final = 1 << 26
 def damage_of(
     storage: Storage, file: LogFile, blocks: Sequence[LogBlock], committed: Container[str] | None
 ) -> CorruptFileError | None:
-    """The error for a log file in which something that a completed commit wrote is unreadable; None: no such damage.
+    """Returns the error for a log file in which something that a completed commit wrote is unreadable; None if there is
+    no such damage.
 
     Reads properties, timeline and commit metadata of the table, so call it only for suspicious blocks.
 
@@ -68,7 +69,7 @@ def damage_of(
 def _strange_block(
     storage: Storage, file: LogFile, strange: Sequence[LogBlock], recorded: Sequence[RecordedFile]
 ) -> CorruptFileError | None:
-    """The error for a block of an unknown instant that a commit says it wrote."""
+    """Returns the error for a block of an unknown instant that a commit claims to have written."""
     for block in strange:
         end = block.content_offset + block.content_length
         owner = next((each for each in recorded if each.offset == 0 and each.size >= end), None)
@@ -86,8 +87,8 @@ def _corrupt_block(
     *,
     unknown: bool,
 ) -> CorruptFileError | None:
-    """The error for bytes that are no block, where a commit says it wrote some. `unknown`: whether the commit that the
-    file is named after has no metadata."""
+    """Returns the error for bytes that are no block, where a commit claims to have written some. `unknown`: whether the
+    commit that the file is named after has no metadata."""
     storage = state.storage
     for block in corrupt:
         start, end = block.content_offset, block.content_offset + block.content_length
@@ -102,11 +103,11 @@ def _corrupt_block(
 
 
 def _another_file(state: TableState, file: LogFile, blocks: Sequence[LogBlock]) -> str | None:
-    """The instant of blocks in a log file that its commit did not write; None: there are none.
+    """Returns the instant of blocks in a log file that its commit did not write; None if there are none.
 
-    Since version 8 the instant in a file's name is that of its blocks, except in files from before an upgrade and those
-    that writers add to the new file groups of a pending resizing: of these, the commit metadata tells. Archived commits
-    are not asked.
+    Since version 8 a file's blocks have the instant in its name, except in files from before an upgrade, and in files
+    that writers add to the new file groups of a pending resizing; for these the commit metadata decides. Archived
+    commits are not read.
     """
     if state.config.is_metadata_table:  # upgraded with its table, and rebuilt when in doubt
         return None
@@ -122,12 +123,9 @@ def _another_file(state: TableState, file: LogFile, blocks: Sequence[LogBlock]) 
 
 
 def check_first_rows(storage: Storage, blocks: Iterable[LogBlock]) -> None:
-    """Checks by the rows of its first block that a log file is not another one: what reads the rows does it anyway.
+    """Checks by the rows of its first block that a log file is the one its name says. Reading rows includes this check.
 
-    Blocks of more than 64 MiB are passed over.
-
-    Raises:
-        CorruptFileError: the rows or deletes are those of another file group, or the block cannot be read.
+    Skips blocks of more than 64 MiB.
     """
     for block in blocks:
         if block.type not in _WITH_ORIGIN or block.content_length > _MAX_LOOKED_AT:
@@ -141,7 +139,7 @@ def check_first_rows(storage: Storage, blocks: Iterable[LogBlock]) -> None:
 
 
 def checked_deletes(content: bytes, path: str) -> Deletes:
-    """The entries of a delete block. Raises CorruptFileError, also if they are those of another partition."""
+    """Decodes the entries of a delete block. Raises CorruptFileError, also if they belong to another partition."""
     deletes = decode_deletes(content, context=path)
     if len(deletes.partitions):
         check_partition(deletes.partitions[0].as_py(), path)
@@ -151,15 +149,8 @@ def checked_deletes(content: bytes, path: str) -> Deletes:
 def check_column_names(storage: Storage, block: LogBlock, schema: str, wanted: Iterable[str]) -> None:
     """Refuses a data block in whose schema a bit of a column's name has flipped: its values would be read as nulls.
 
-    A block's header has no checksum, but the block's commit recorded the schema as well. That is read only if a wanted
-    column is missing and one of a similar name is there.
-
-    Args:
-        schema: the block's Avro schema, as JSON.
-        wanted: names that the columns to read have in the block.
-
-    Raises:
-        CorruptFileError: the commit recorded a wanted column, and not the similar one.
+    A block's header has no checksum, but the block's commit also recorded the schema. It is read only if a wanted
+    column is missing and a similar name exists.
     """
     names = _field_names(schema)
     pairs = [(name, other) for name in wanted if name not in names for other in names if _differ_by_a_bit(name, other)]
@@ -181,7 +172,7 @@ def check_column_names(storage: Storage, block: LogBlock, schema: str, wanted: I
 
 @lru_cache(maxsize=256)
 def _field_names(schema: str) -> frozenset[str]:
-    """Names of the columns of an Avro schema in JSON; empty if it is not one."""
+    """Returns the column names of an Avro schema in JSON; empty if it is not one."""
     try:
         fields = json.loads(schema)["fields"]
         return frozenset(str(field["name"]) for field in fields)
@@ -206,7 +197,8 @@ def _error(storage: Storage, file: LogFile, what: str) -> CorruptFileError:
 def _commits(
     state: TableState, file: LogFile, committed: Container[str] | None
 ) -> Iterator[tuple[str, Action, CommitMetadata]]:
-    """Completed commits from the instant in the file's name on, including archived ones if that instant is archived."""
+    """Yields completed commits from the instant in the file's name on, including archived ones if that instant is
+    archived."""
     if state.config.version < 6:
         return
     first = file.name.instant
@@ -218,7 +210,7 @@ def _commits(
         if counts(instant.time):
             try:
                 metadata = read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
-            except FileNotFoundError:  # archived since it was listed
+            except FileNotFoundError:  # archived since the listing
                 continue
             yield instant.time, instant.action.comparable, metadata
     if state.timeline.start is None or first >= state.timeline.start:

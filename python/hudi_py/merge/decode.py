@@ -30,7 +30,7 @@ _DECODED = (BlockType.AVRO, BlockType.PARQUET, BlockType.HFILE, BlockType.DELETE
 
 
 def check_blocks(blocks: Sequence[LogBlock], settings: MergeSettings) -> None:
-    """Checks that all blocks can be read.
+    """Checks that every block can be read.
 
     Raises:
         UnsupportedTableError: a block has a type without records, or has partial updates that the table's merge mode
@@ -63,7 +63,7 @@ def read_versions(
     history: SchemaHistory | None = None,
     portion_bytes: int = PORTION_BYTES,
 ) -> Iterator[LogVersions]:
-    """The versions in the blocks, in non-empty portions, oldest first.
+    """Yields the versions in the blocks, in non-empty portions, oldest first.
 
     Args:
         blocks: in merge order, see `scan_log`; `check_blocks` has accepted them.
@@ -95,7 +95,7 @@ def read_versions(
 
 @dataclass(slots=True)
 class _BlockGroup:
-    """Avro blocks that are decoded by one call."""
+    """Avro blocks that one call decodes."""
 
     block: LogBlock
     contents: list[bytes] = field(default_factory=list)
@@ -148,7 +148,7 @@ class _Portion:
         return count
 
     def versions(self, partial_from: int | None) -> Iterator[LogVersions]:
-        """The decoded versions as one item, or none."""
+        """Yields the decoded versions as one item, or nothing."""
         for (writer_schema, _, _), group in self._groups.items():
             batch = decode_log_content(
                 group.contents,
@@ -216,8 +216,8 @@ def _parsed(schema: str, block: LogBlock) -> Any:
 
 
 def _schema_key(block: LogBlock, history: SchemaHistory) -> tuple[str, int, bool]:
-    """The properties shared by blocks that one call can decode: the writer schema, the version of the table's schema if
-    columns are identified by id, and whether they hold partial updates."""
+    """Returns what blocks must share for one call to decode them: the writer schema, the version of the table's schema
+    if columns have ids, and whether they hold partial updates."""
     version = history.at(_instant(block))
     return _writer_schema(block), -1 if version is None else version.version_id, block.is_partial
 

@@ -1,6 +1,6 @@
-"""Folds the versions of a record into one, column by column, for merges that make a row of two versions.
+"""Folds the versions of a record into one, column by column, for merges that combine two versions into a row.
 
-Folding copies no values: a record is, for each group of columns, the number of the row that provides the values. It
+Folding copies no values: a record holds, for each group of columns, the number of the row that provides the values. It
 proceeds in rounds over all keys at once: the second version of every key, then the third, and so on. A merger written
 in Python is called in the same rounds, with pairs of rows of many keys.
 
@@ -54,12 +54,12 @@ class Records:
 
     @property
     def unconditional(self) -> Mask:
-        """Deletes in commit time order (`BufferedRecord.isCommitTimeOrderingDelete`)."""
+        """Returns deletes in commit time order (`BufferedRecord.isCommitTimeOrderingDelete`)."""
         return np.asarray(self.deleted & self.defaults)
 
 
 def choose(condition: Mask, first: Records, second: Records) -> Records:
-    """`first` where the condition is true, else `second`."""
+    """Chooses `first` where the condition is true, else `second`."""
     return Records(
         *(np.where(condition, getattr(first, field.name), getattr(second, field.name)) for field in fields(Records))
     )
@@ -119,7 +119,7 @@ class FoldSpace:
         return len(self.groups)
 
     def first(self, versions: Rows, deleted: Mask) -> Records:
-        """The versions as records; numbers beyond the rows are deletes without a row."""
+        """Returns the versions as records; numbers beyond the rows are deletes without a row."""
         empty = versions >= self.rows.num_rows
         row = np.where(empty, -1, versions).astype(np.int32)
         sources = np.repeat(row[None, :], self.width, axis=0)
@@ -137,18 +137,18 @@ class FoldSpace:
         )
 
     def gap(self, records: Records, group: int) -> Mask:
-        """Records whose value of the group counts as missing."""
+        """Returns records whose value in the group counts as missing."""
         return _at(self._gaps[group], records.sources[group], True)
 
     def marked(self, records: Records) -> Mask:
-        """Records that the payload class itself treats as deletes (`BaseAvroPayload.isDeleteRecord`)."""
+        """Returns records that the payload class itself treats as deletes (`BaseAvroPayload.isDeleteRecord`)."""
         result: Mask = records.empty.copy()
         for name, mask in self._marks.items():
             result |= _at(mask, records.sources[self._group_of[name]], False)
         return result
 
     def sequence(self, records: Records) -> tuple[npt.NDArray[np.int64], Mask]:
-        """The payload's own ordering values as codes, and which records have one."""
+        """Returns the payload's own ordering values as codes, and which records have one."""
         if self._sequence is None:
             return np.zeros(len(records.empty), np.int64), np.zeros(len(records.empty), np.bool_)
         name, codes, valid = self._sequence
@@ -158,7 +158,7 @@ class FoldSpace:
         return codes[np.maximum(at, 0)], np.asarray(valid[np.maximum(at, 0)] & (at >= 0))
 
     def ordering_of_rows(self, records: Records) -> Records:
-        """The records with ordering values taken from their columns."""
+        """Returns the records with ordering values taken from their columns."""
         versions = records.ordering.copy()
         for number, name in enumerate(self.settings.ordering_fields):
             group = self._ordering_group(name)
@@ -170,11 +170,11 @@ class FoldSpace:
         return Records(records.sources, records.empty, records.deleted, codes, defaults, versions)
 
     def _ordering_group(self, name: str) -> int | None:
-        """The group of an ordering field's column."""
+        """Returns the group of an ordering field's column."""
         return self._group_of.get(name, self._group_of.get(name.partition(".")[0]))
 
     def has_ordering_value(self, records: Records) -> Mask:
-        """Records whose first ordering column is not null."""
+        """Returns records whose first ordering column is not null."""
         result: Mask = np.ones(len(records.empty), np.bool_)
         for name in self.settings.ordering_fields[:1]:
             group, values = self._ordering_group(name), values_at(self.rows, name)
@@ -185,7 +185,7 @@ class FoldSpace:
         return result
 
     def table(self, records: Records) -> pa.Table:
-        """The records as rows; columns that a record lacks are null."""
+        """Assembles the records as rows; columns that a record lacks are null."""
         columns: dict[str, pa.Array] = {}
         whole = np.arange(self.rows.num_rows, dtype=np.int32)
         for group, names in enumerate(self.groups):
@@ -199,7 +199,7 @@ class FoldSpace:
         return pa.Table.from_arrays(ordered, schema=self.rows.schema)
 
     def lacking(self, records: Records) -> dict[str, Mask]:
-        """For each column that some records lack, a mask of those records."""
+        """Returns, for each column that some records lack, a mask of those records."""
         result = {}
         for group, names in enumerate(self.groups):
             absent = (records.sources[group] < 0) & ~records.empty
@@ -268,7 +268,8 @@ def _table_gap(space: FoldSpace, records: Records, group: int) -> Mask:
 
 
 def _combine_by_payload(space: FoldSpace, older: Records, newer: Records) -> Records:
-    """`HoodieAvroRecordMerger.merge`: the payload's `combineAndGetUpdateValue`, within the log and over base rows."""
+    """Merges as `HoodieAvroRecordMerger.merge`: the payload's `combineAndGetUpdateValue`, within the log and over base
+    rows."""
     payload = space.settings.payload
     unmerged = newer.unconditional | older.unconditional | older.empty
     dead = space.marked(newer)
@@ -289,7 +290,7 @@ def _combine_by_payload(space: FoldSpace, older: Records, newer: Records) -> Rec
 
 
 def _fill(space: FoldSpace, older: Records, newer: Records, late: Mask) -> Records:
-    """Fills gaps of the newer record from the older; where `late`, the other way round except for meta columns."""
+    """Fills gaps of the newer record from the older one; where `late`, the other way round except for meta columns."""
     sources = newer.sources.copy()
     for group in range(space.width):
         first, second = newer, older
@@ -303,7 +304,7 @@ def _fill(space: FoldSpace, older: Records, newer: Records, late: Mask) -> Recor
 
 
 def _new_delete(older: Records, newer: Records) -> Records:
-    """A delete with the greater ordering value of the two (`BufferedRecords.createDelete`)."""
+    """Returns a delete with the greater ordering value of the two (`BufferedRecords.createDelete`)."""
     latest = choose(_greater(older.codes, newer.codes), older, newer)
     every = np.ones(len(older.empty), np.bool_)
     sources = np.full_like(newer.sources, -1)
@@ -311,7 +312,7 @@ def _new_delete(older: Records, newer: Records) -> Records:
 
 
 def _greater(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> Mask:
-    """Where the ordering values of `first` are greater, compared field by field."""
+    """Compares ordering values field by field; true where those of `first` are greater."""
     result = np.zeros(first.shape[1], np.bool_)
     equal = np.ones(first.shape[1], np.bool_)
     for own, other in zip(first, second, strict=True):
@@ -321,14 +322,14 @@ def _greater(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> Mas
 
 
 def _at(mask: Mask, rows: Sources, missing: bool) -> Mask:
-    """The mask at rows; `missing` for row -1."""
+    """Selects a mask's values by row; `missing` for row -1."""
     if not len(mask):
         return np.full(len(rows), missing)
     return np.asarray(np.where(rows >= 0, mask[np.maximum(rows, 0)], missing))
 
 
 def _gaps(column: pa.ChunkedArray, settings: MergeSettings) -> Mask | None:
-    """Values that count as missing; None: there are none."""
+    """Returns the values that count as missing; None if there are none."""
     ignores = settings.partial is PartialUpdate.IGNORE_DEFAULTS or settings.payload in (
         Payload.PARTIAL_UPDATE,
         Payload.OVERWRITE_NON_DEFAULTS,
@@ -344,7 +345,7 @@ def _gaps(column: pa.ChunkedArray, settings: MergeSettings) -> Mask | None:
 
 
 def _payload_marks(rows: pa.Table, settings: MergeSettings) -> dict[str, Mask]:
-    """For each column that can mark deletes for the payload class, a mask of the rows that it marks."""
+    """Returns, for each column that can mark deletes for the payload class, a mask of the rows that it marks."""
     result: dict[str, Mask] = {}
     if settings.payload is None:
         return result
@@ -361,7 +362,8 @@ def _payload_marks(rows: pa.Table, settings: MergeSettings) -> dict[str, Mask]:
 
 
 def _sequence(rows: pa.Table, payload: Payload) -> tuple[str, npt.NDArray[np.int64], Mask] | None:
-    """The column by which a Debezium payload orders rows, its values as codes in Java's order, and which are valid."""
+    """Returns the column by which a Debezium payload orders rows, its values as codes in Java's order, and which are
+    valid."""
     name = payload.sequence_column
     if name is None or name not in rows.column_names:
         return None
@@ -374,7 +376,7 @@ def _sequence(rows: pa.Table, payload: Payload) -> tuple[str, npt.NDArray[np.int
 
 
 def binlog_positions(column: pa.Array) -> tuple[npt.NDArray[np.int64], Mask]:
-    """Texts `<file number>.<position>` as codes in Java's order, and which are such texts
+    """Converts texts `<file number>.<position>` to codes in Java's order, and tells which texts match
     (`MySqlDebeziumAvroPayload.isCurrentSeqLatest`)."""
     parts = pc.extract_regex(column.cast(pa.string()), r"^(?P<file>\d{1,18})\.(?P<pos>\d{1,18})")
     valid = np.asarray(column.is_valid()) & np.asarray(parts.is_valid())
@@ -388,7 +390,7 @@ def binlog_positions(column: pa.Array) -> tuple[npt.NDArray[np.int64], Mask]:
 
 
 def _members(parts: pa.Array) -> Sequence[pa.Array]:
-    # an empty text where the pattern does not match
+    # empty text where the pattern does not match
     return [pc.if_else(pc.equal(member, ""), None, member) for member in parts.flatten()]
 
 
@@ -417,7 +419,7 @@ class RowStore:
 def fold_pairs(
     store: RowStore, merger: RecordMerger, name: str, ids: Rows, position: Rows, deleted: Mask
 ) -> tuple[Rows, Rows, Mask, Mask]:
-    """One row for each key.
+    """Folds the versions of each key into one row.
 
     Args:
         store: the data rows, under the numbers of their versions; deletes may have none.
@@ -449,6 +451,6 @@ def fold_pairs(
 
 
 def merge_rows(store: RowStore, merger: RecordMerger, name: str, older: Rows, newer: Rows) -> tuple[Rows, Mask]:
-    """Merges pairs: the numbers of the new rows, and which of them are deletes."""
+    """Merges pairs; returns the numbers of the new rows, and which of them are deletes."""
     rows, deleted = merge_pairs(merger, store.take(older), store.take(newer), name)
     return store.add(rows), np.asarray(deleted.to_numpy(zero_copy_only=False), np.bool_)

@@ -22,7 +22,7 @@ _POSITION = "_hudi_py_position"
 def reduce_input(
     table: pa.Table, settings: MergeSettings, *, key_columns: Sequence[str] = (PARTITION_PATH, RECORD_KEY)
 ) -> pa.Table:
-    """The rows to write, one for each key, in their order (`HoodieWriteHelper.deduplicateRecords`, 1.2.0).
+    """Reduces the rows to write to one for each key, in their order (`HoodieWriteHelper.deduplicateRecords`, 1.2.0).
 
     Args:
         table: rows to write, with the key columns; returned unchanged if no key repeats.
@@ -37,7 +37,8 @@ def reduce_input(
     if settings.payload not in (None, Payload.PARTIAL_UPDATE):
         if settings.payload is Payload.MYSQL_DEBEZIUM:
             compared, settings = _by_binlog_position(table, settings)
-        # `preCombine` of the other classes is that of OverwriteWithLatestAvroPayload: the greatest ordering value wins
+        # `preCombine` of the other classes is inherited from OverwriteWithLatestAvroPayload: the greatest ordering
+        # value wins
         settings = replace(settings, mode=EVENT_TIME, payload=None)
     if settings.folds:
         return _folded(table, settings, ids, count)
@@ -48,8 +49,8 @@ def reduce_input(
 
 
 def _by_binlog_position(table: pa.Table, settings: MergeSettings) -> tuple[pa.Table, MergeSettings]:
-    """Rows ordered by the numbers in their ordering values `<file>.<position>` (`MySqlDebeziumAvroPayload.preCombine`).
-    Other texts, of which Apache Hudi makes an error, are compared as such."""
+    """Orders rows by the numbers in their ordering values `<file>.<position>` (`MySqlDebeziumAvroPayload.preCombine`).
+    Other text, which is an error in Apache Hudi, is compared as such."""
     name = settings.ordering_fields[0] if settings.ordering_fields else ""
     if name not in table.column_names or not is_text(table.schema.field(name).type):
         return table, settings
@@ -60,7 +61,7 @@ def _by_binlog_position(table: pa.Table, settings: MergeSettings) -> tuple[pa.Ta
 
 
 def _folded(table: pa.Table, settings: MergeSettings, ids: Rows, count: int) -> pa.Table:
-    """One row for each key, made of its rows in their order. Of a key that is deleted last, the row that says so."""
+    """Folds each key's rows in input order. If the last one is a delete, returns that row."""
     table = table.combine_chunks()
     position = np.arange(table.num_rows, dtype=np.int64)
     versions = row_versions(table, settings, combined(table[RECORD_KEY]), position)
@@ -70,12 +71,12 @@ def _folded(table: pa.Table, settings: MergeSettings, ids: Rows, count: int) -> 
         store = RowStore(table)
         name = settings.merger
         made, _, deleted, _ = fold_pairs(store, load_merger(name), name, ids, position, versions.deletes)
-        # a row cannot say that the merger has deleted it: the last one then meets the stored row
+        # no row can record that the merger deleted it, so the last one meets the stored row
         return store.table(np.where(deleted, last, made)).take(in_order)
     (codes,) = field_codes([list(versions.ordering)], [table.num_rows])
     space = FoldSpace(table, settings, codes, versions.defaults)
     records = fold_versions(space, ids, count, position, versions.deletes, versions.entries, None)
-    if records.empty.any():  # a payload class has made a delete of a row
+    if records.empty.any():  # a payload class turned a row into a delete
         marked = np.flatnonzero(versions.deletes | space.marked(space.first(position, versions.deletes)))
         deleting = last.copy()
         deleting[ids[marked]] = marked
@@ -84,7 +85,7 @@ def _folded(table: pa.Table, settings: MergeSettings, ids: Rows, count: int) -> 
 
 
 def _key_numbers(columns: Sequence[pa.Array]) -> tuple[Rows, int]:
-    """A number for each row, equal if all key columns are equal, and the number of distinct keys."""
+    """Numbers rows, equally if all their key columns are equal; also returns the number of distinct keys."""
     numbers = np.zeros(len(columns[0]), np.int64)
     count = min(len(columns[0]), 1)
     for column in columns:

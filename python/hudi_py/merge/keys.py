@@ -17,13 +17,13 @@ from hudi_py.schema.paths import type_at, values_at
 
 
 def key_columns(key_fields: Sequence[str]) -> tuple[str, ...]:
-    """The columns of files that give the record key, of which files may lack some: `a.b` is a column, or a field of the
-    struct `a`. `key_fields`: as in `MergeSettings`."""
+    """Returns the file columns from which the record key is computed. For a nested field `a.b`, both `a.b` and `a`, of
+    which a file has one. `key_fields`: as in `MergeSettings`."""
     return with_structs(key_fields) or (RECORD_KEY,)
 
 
 def keys_of(batch: pa.RecordBatch, key_fields: Sequence[str]) -> pa.Array:
-    """The record keys (string) of rows with `key_columns`. Raises SchemaMismatchError as `record_keys`."""
+    """Computes the record keys (string) of rows with `key_columns`. Raises SchemaMismatchError as `record_keys`."""
     return record_keys(batch, key_fields) if key_fields else batch.column(RECORD_KEY).cast(pa.string())
 
 
@@ -39,16 +39,10 @@ def with_keys(batch: pa.RecordBatch, key_fields: Sequence[str]) -> pa.RecordBatc
 
 
 def as_computed(keys: pa.Array, schema: pa.Schema, key_fields: Sequence[str], *, named: bool, path: str) -> pa.Array:
-    """Keys of a delete block, which its writer's key generator has made, as `record_keys` makes them of rows.
+    """Converts the keys of a delete block, made by its writer's key generator, to the form that `record_keys` computes
+    from rows.
 
-    Apache Hudi 1.2.0 compares both as they are, and finds what is deleted by record positions only.
-
-    Args:
-        schema: has the key columns.
-        named: see `MergeSettings.names_key`.
-
-    Raises:
-        UnsupportedTableError: the two forms differ in a part of the key.
+    Apache Hudi 1.2.0 compares the two forms as they are, so it finds deleted rows by record positions only.
     """
     dates = [name for name in key_fields if pa.types.is_date32(type_at(schema, name) or pa.null())]
     if dates and len(key_fields) > 1:
@@ -66,14 +60,15 @@ def as_computed(keys: pa.Array, schema: pa.Schema, key_fields: Sequence[str], *,
 
 
 def has_own_text(kind: pa.DataType) -> bool:
-    """Whether `record_keys` makes the same text of values of a type as key generators do. Of dates and floats it does
-    not (checked with 1.2.0)."""
+    """Tells whether `record_keys` and key generators give a type's values the same text. They differ for dates and
+    floats (checked with 1.2.0)."""
     simple = (pa.types.is_string, pa.types.is_integer, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_timestamp)
     return any(is_kind(kind) for is_kind in simple)
 
 
 def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
-    """The record keys of rows, string: the value of a single field as text, else `field:value` joined by commas.
+    """Computes the record keys of rows, string: the value of a single field as text, else `field:value` joined by
+    commas.
 
     Args:
         fields: columns of the batch or, as `a.b`, fields of structs.
@@ -100,7 +95,7 @@ def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
 
 
 def _text(column: pa.Array, name: str) -> pa.Array:
-    """Spark's internal values as Java prints them: dates as days, timestamps as microseconds since the epoch."""
+    """Formats Spark's internal values as Java does: dates as days, timestamps as microseconds since the epoch."""
     kind = column.type
     if pa.types.is_floating(kind):
         return java_float_texts(column)

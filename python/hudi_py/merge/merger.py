@@ -1,15 +1,7 @@
 """Record mergers written in Python, for tables whose merge mode is CUSTOM.
 
-A merger makes one row of two, for many pairs at a time. The option `hoodie.py.record.merger` names it as
-`module:Class`; every process that reads must be able to import the module. Tables never name one. For example:
-
-```python
-class KeepTheCheaper:
-    required_columns = ("price",)
-
-    def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
-        return hudi_py.merge.choose_rows(pc.less(newer["price"], older["price"]), newer, older)
-```
+A merger combines two rows into one, for many pairs at a time. The option `hoodie.py.record.merger` names it as
+`module:Class`; every process that reads must be able to import the module. A table itself never names one. For example:
 """
 
 from __future__ import annotations
@@ -45,7 +37,7 @@ class RecordMerger(Protocol):
 
     @property
     def required_columns(self) -> Sequence[str]:
-        """Columns of the table that `merge` uses; they are read even if a query does not select them."""
+        """Returns the table's columns that `merge` uses; they are read even if a query does not select them."""
 
     def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch | MergedRows:
         """Merges pairs of versions: row i of `newer` was written after row i of `older`, under the same key.
@@ -64,7 +56,8 @@ class RecordMerger(Protocol):
 
 
 def choose_rows(condition: pa.BooleanArray, first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
-    """For each row, `first` where the condition is true, `second` where it is false or null; both of one schema."""
+    """Chooses rows from `first` where the condition is true, and from `second` where it is false or null; both have the
+    same schema."""
     count = first.num_rows
     mask = condition.fill_null(False).to_numpy(zero_copy_only=False)
     at = np.where(mask, 0, count) + np.arange(count)
@@ -101,7 +94,7 @@ def load_merger(name: str) -> RecordMerger:
 def merge_pairs(
     merger: RecordMerger, older: pa.RecordBatch, newer: pa.RecordBatch, name: str
 ) -> tuple[pa.RecordBatch, pa.BooleanArray]:
-    """Calls a merger and checks its result: the rows in the schema of `older`, and which of them are deleted.
+    """Calls a merger and checks its result. Returns the rows in the schema of `older`, and which of them are deleted.
 
     Raises:
         SchemaMismatchError: the merger returned other columns or another number of rows.

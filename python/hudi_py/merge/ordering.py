@@ -21,14 +21,16 @@ _NULL = np.iinfo(np.int64).min
 
 
 def has_default_zero(kind: pa.DataType) -> bool:
-    """Whether Java represents the column's values as `Integer`, so that they compare with the default, `Integer` 0."""
+    """Tells whether Java represents the column's values as `Integer`, so that they compare with the default, `Integer`
+    0."""
     return bool(
         pa.types.is_int8(kind) or pa.types.is_int16(kind) or pa.types.is_int32(kind) or pa.types.is_date32(kind)
     )
 
 
 def default_mask(columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> npt.NDArray[np.bool_]:
-    """Rows whose ordering value is the default (`OrderingValues.isDefault`): of a single field, null or `Integer` 0."""
+    """Returns rows whose ordering value is the default (`OrderingValues.isDefault`): null or `Integer` 0 in a single
+    field."""
     if not columns:
         return np.ones(rows, np.bool_)
     if len(columns) > 1:
@@ -41,7 +43,7 @@ def default_mask(columns: Sequence[pa.Array | pa.ChunkedArray], rows: int) -> np
 
 
 def ordering_codes(parts: Sequence[Sequence[pa.Array | pa.ChunkedArray]], rows: Sequence[int]) -> list[Codes]:
-    """For each part, one int64 per row; across all parts, greater ordering values have greater codes.
+    """Maps each part to one int64 per row; across all parts, greater ordering values have greater codes.
 
     Nulls count as 0 if Java represents the column as `Integer`, otherwise as smaller than every value.
 
@@ -73,7 +75,7 @@ def ordering_codes(parts: Sequence[Sequence[pa.Array | pa.ChunkedArray]], rows: 
 def field_codes(
     parts: Sequence[Sequence[pa.Array | pa.ChunkedArray]], rows: Sequence[int]
 ) -> list[npt.NDArray[np.int64]]:
-    """As `ordering_codes`, but with separate codes for each field.
+    """Maps as `ordering_codes`, but with separate codes for each field.
 
     Returns:
         Arrays of shape (fields, rows of the part); without fields one row of zeros.
@@ -131,7 +133,7 @@ def _native_codes(array: pa.Array | pa.ChunkedArray) -> Codes:
 
 
 def _unscaled(array: pa.Array) -> Codes:
-    """Unscaled values of a decimal128 column whose precision fits 64 bits: the low half of each value."""
+    """Returns unscaled values of a decimal128 column whose precision fits 64 bits: the low half of each value."""
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array), np.int64)

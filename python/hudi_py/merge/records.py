@@ -34,9 +34,9 @@ class LogRecords:
     withheld: Mask | None = None
     """Keys whose row must not be inserted according to the payload class; None: there are none."""
     made: Mask | None = None
-    """Deletes without a row of their own, for which `rows` has a row of what is known; None: there are none."""
+    """Deletes without a row of their own, for which `rows` has a row with the known columns; None if there are none."""
     base_rows: Rows | None = None
-    """For each key its row number in the base file, all distinct; None: rows are matched by key."""
+    """For each key its row number in the base file, all distinct; None if rows are matched by key."""
 
     @property
     def keys(self) -> pa.Array:
@@ -47,7 +47,7 @@ class LogRecords:
 
 
 def reduce_versions(versions: LogVersions, settings: MergeSettings, *, keep_deletes: bool = False) -> LogRecords:
-    """One record for each key.
+    """Reduces versions to one record for each key.
 
     Args:
         keep_deletes: whether to keep a row for each delete: the data row that marks it, or else a row of key, partition
@@ -135,7 +135,7 @@ def _slots(kept: Mask) -> Rows:
 
 
 def all_rows(versions: LogVersions, settings: MergeSettings) -> pa.Table:
-    """Every version as a row, in the order of their numbers: data rows, then delete entries."""
+    """Returns every version as a row, in the order of their numbers: data rows, then delete entries."""
     entries = versions.entries
     ordering = [combined(entries[str(number)]) for number in range(len(settings.ordering_fields))]
     keys, partitions = combined(entries[KEY]), combined(entries[PARTITION])
@@ -150,7 +150,7 @@ def _delete_rows(
     settings: MergeSettings,
     more: Mapping[str, pa.Array],
 ) -> pa.Table:
-    """Rows for deletes without one: key, partition path, ordering columns, commit time, and nulls."""
+    """Builds rows for deletes without one: key, partition path, ordering columns, commit time, and nulls."""
     known = dict(zip(settings.ordering_fields, ordering, strict=False)) | {RECORD_KEY: keys, **more}
     if len(settings.key_fields) == 1:
         name = settings.key_fields[0]

@@ -34,7 +34,7 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions of records in any order; `position` is their place in the log."""
+    """Versions of records in any order; `position` is their position in the log."""
 
     keys: pa.Array
     """string; may repeat."""
@@ -66,7 +66,7 @@ class Winners:
 
 
 def find_winners(versions: Versions, settings: MergeSettings) -> Winners:
-    """The winning version of each key.
+    """Finds the winning version of each key.
 
     Raises:
         CorruptFileError: a version has no key.
@@ -93,7 +93,8 @@ def find_winners(versions: Versions, settings: MergeSettings) -> Winners:
 
 
 def winning_rows(ids: Rows, count: int, versions: Versions, settings: MergeSettings) -> Rows:
-    """For each key number 0..count-1 the index of its winning version; `ids` holds each version's key number."""
+    """Returns, for each key number 0..count-1, the index of its winning version; `ids` has each version's key
+    number."""
     order = np.argsort(versions.position, kind="stable")
     in_order = ids[order]
     winner = np.full(count, -1, np.int64)
@@ -123,7 +124,8 @@ def winning_rows(ids: Rows, count: int, versions: Versions, settings: MergeSetti
 
 
 def versions_by_key(ids: Rows, position: Rows) -> tuple[Rows, Rows, Rows]:
-    """The versions ordered by key number and position, where each key starts in that order, and its number of versions.
+    """Orders versions by key number and position. Returns that order, where each key starts in it, and its number of
+    versions.
 
     Args:
         ids: key number of each version.
@@ -136,7 +138,7 @@ def versions_by_key(ids: Rows, position: Rows) -> tuple[Rows, Rows, Rows]:
 
 
 def delete_marks(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> Mask:
-    """Rows that a marker column makes deletes (`RecordContext.isDeleteRecord`, 1.2.0)."""
+    """Returns rows that a marker column makes deletes (`RecordContext.isDeleteRecord`, 1.2.0)."""
     result = np.zeros(table.num_rows, np.bool_)
     names = table.schema.names
     if IS_DELETED in names and pa.types.is_boolean(table.schema.field(IS_DELETED).type):
@@ -153,7 +155,7 @@ def delete_marks(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> M
 
 
 def row_ordering(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> tuple[pa.Array, ...]:
-    """The ordering columns of a table as arrays; a missing column is null, that is, the default."""
+    """Returns the ordering columns of a table as arrays; a missing column is null, that is, the default."""
     if not settings.ordered:
         return ()
     found = (values_at(table, name) for name in settings.ordering_fields)
@@ -161,7 +163,7 @@ def row_ordering(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> t
 
 
 def row_versions(table: pa.Table, settings: MergeSettings, keys: pa.Array, position: Rows) -> Versions:
-    """Data rows as versions."""
+    """Returns data rows as versions."""
     ordering = row_ordering(table, settings)
     return Versions(
         keys=keys,

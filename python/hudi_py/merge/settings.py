@@ -46,14 +46,14 @@ class Payload(str, Enum):
 
     @property
     def operation_column(self) -> str | None:
-        """Column by which the payload itself recognises deletes."""
+        """Returns the column by which the payload itself recognises deletes."""
         if self is Payload.AWS_DMS:
             return DMS_OPERATION
         return DEBEZIUM_OPERATION if self in (Payload.MYSQL_DEBEZIUM, Payload.POSTGRES_DEBEZIUM) else None
 
     @property
     def sequence_column(self) -> str | None:
-        """Column by which the payload compares versions, instead of the ordering fields."""
+        """Returns the column by which the payload compares versions, instead of the ordering fields."""
         return {Payload.MYSQL_DEBEZIUM: "_event_seq", Payload.POSTGRES_DEBEZIUM: "_event_lsn"}.get(self)
 
 
@@ -108,26 +108,27 @@ class MergeSettings:
     names_key: bool = False
     """Whether keys in delete blocks may have the form `field:value` of a single key field, which rows do not give."""
     fills_bytes: bool = False
-    """Whether columns of bytes can have the placeholder, as where Apache Hudi merges Avro records: within an input, and
-    into base files. Its readers compare texts only."""
+    """Whether binary columns can have the placeholder, as where Apache Hudi merges Avro records: within an input, and
+    into base files. Its readers compare text only."""
 
     @property
     def by_event_time(self) -> bool:
-        """False if the later version always wins, as in EVENT_TIME_ORDERING without ordering fields."""
+        """Tells whether ordering values decide. False if the later version always wins, as in EVENT_TIME_ORDERING
+        without ordering fields."""
         return self.mode == EVENT_TIME and bool(self.ordering_fields)
 
     @property
     def ordered(self) -> bool:
-        """Whether the mode, a payload or a merger compares ordering values."""
+        """Tells whether the mode, a payload or a merger compares ordering values."""
         return self.mode != COMMIT_TIME and bool(self.ordering_fields)
 
     @property
     def folds(self) -> bool:
-        """Whether a merge makes a row of two versions, instead of choosing one."""
+        """Tells whether a merge combines two versions into a row, instead of choosing one."""
         return self.partial is not None or self.payload is not None or self.merger is not None
 
     def shown(self, config: TableConfig) -> str:
-        """What makes rows of two versions, for errors."""
+        """Describes what combines two versions into a row, for errors."""
         if self.partial is not None:
             return f"{PARTIAL_UPDATE_MODE}={self.partial.value}"
         if self.merger is not None:
@@ -136,22 +137,22 @@ class MergeSettings:
 
     @property
     def marker_columns(self) -> tuple[str, ...]:
-        """Columns that may mark a row as a delete, besides `_hoodie_operation`."""
+        """Returns columns that may mark a row as a delete, besides `_hoodie_operation`."""
         return (IS_DELETED, self.delete_field) if self.delete_field else (IS_DELETED,)
 
     @property
     def ordering_columns(self) -> tuple[str, ...]:
-        """The ordering fields and, for fields of structs, the struct columns."""
+        """Returns the ordering fields and, for fields of structs, the struct columns."""
         return with_structs(self.ordering_fields)
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The key fields and, for fields of structs, the struct columns."""
+        """Returns the key fields and, for fields of structs, the struct columns."""
         return with_structs(self.key_fields)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that the merge needs besides the record key; a table may lack some."""
+        """Returns columns that the merge needs besides the record key; a table may lack some."""
         own = (self.payload.operation_column, self.payload.sequence_column) if self.payload else ()
         named = (*self.ordering_columns, *self.marker_columns, *self.key_columns, *self.merger_columns)
         names = (*named, *(name for name in own if name))
@@ -159,12 +160,12 @@ class MergeSettings:
 
 
 def with_structs(fields: Sequence[str]) -> tuple[str, ...]:
-    """Fields, of which `a.b` may be the field `b` of struct `a`, and such structs: the columns that have them."""
+    """Adds to fields of the form `a.b` the structs that may contain them."""
     return tuple(dict.fromkeys(part for name in fields for part in (name, name.partition(".")[0])))
 
 
 def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None) -> MergeSettings:
-    """The table's merge settings.
+    """Resolves the table's merge settings.
 
     Args:
         options: may have `hoodie.payload.delete.field` and `hoodie.payload.delete.marker` for tables that do not store
@@ -238,7 +239,7 @@ def _merge_property(config: TableConfig, options: Mapping[str, str] | None, key:
 
 
 def _resolve_mode(config: TableConfig) -> str:
-    """`HoodieTableConfig.inferMergingConfigsForPreV9Table`, 1.2.0; version 9 stores the mode itself."""
+    """Resolves the merge mode (`HoodieTableConfig.inferMergingConfigsForPreV9Table`, 1.2.0); version 9 stores it."""
     if config.merges_by_mode and config.merge_mode:
         return config.merge_mode
     by_payload = _mode_of_payload(config.payload_class)

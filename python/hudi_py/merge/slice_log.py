@@ -1,7 +1,7 @@
 """Reads the log of a file slice: the blocks that count, and the versions of records in them.
 
-Which blocks count follows `BaseHoodieLogRecordReader.scanInternalV2`, and how their records are matched with base rows
-by position `PositionBasedFileGroupRecordBuffer` (1.2.0).
+`BaseHoodieLogRecordReader.scanInternalV2` defines which blocks count, `PositionBasedFileGroupRecordBuffer` how their
+records match base rows by position (1.2.0).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hudi_py.timeline.timeline import Timeline
 _MAX_PORTION = 64 << 20
 _MIN_PORTION = 1 << 18
 _IN_ORDER = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE)
-"""Blocks whose records have the order of their positions; those of HFile blocks are ordered by key."""
+"""Types of blocks whose records are in the order of their positions; HFile blocks are ordered by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class LogSpec:
         *,
         instant: str | None = None,
     ) -> SliceLog:
-        """Return the log of a slice; small files are read with one request each.
+        """Opens the log of a slice; small files are read with one request each.
 
         Args:
             files: the slice's log files in order.
@@ -91,17 +91,17 @@ class SliceLog:
 
     @property
     def partial(self) -> bool:
-        """Whether there are partial updates, which take their other columns from older versions."""
+        """Tells whether there are partial updates, which take their other columns from older versions."""
         return any(block.is_partial for block in self.blocks)
 
     def columns(self, table_schema: pa.Schema, wanted: Collection[str]) -> pa.Schema:
-        """Return the columns `wanted`, with those that a merge needs of log records."""
+        """Returns the columns `wanted`, with those that a merge needs from log records."""
         needed = {*wanted, RECORD_KEY, OPERATION, *self.spec.merge.columns}
         schema = pa.schema([each for each in table_schema if each.name in needed])
         return schema if RECORD_KEY in schema.names else schema.append(pa.field(RECORD_KEY, pa.string()))
 
     def versions(self, schema: pa.Schema, *, portion_bytes: int = PORTION_BYTES) -> Iterator[LogVersions]:
-        """Yield the versions in the blocks, see `read_versions`."""
+        """Yields the versions in the blocks, see `read_versions`."""
         return read_versions(
             self.storage, self.blocks, schema, self.spec.merge, history=self.history, portion_bytes=portion_bytes
         )
@@ -109,7 +109,7 @@ class SliceLog:
     def load(
         self, schema: pa.Schema, *, keep_deletes: bool = False, base_instant: str | None = None
     ) -> LogRecords | SpilledLog | None:
-        """Return one version for each key, in memory if they fit; None if the log has no records.
+        """Loads one version for each key, in memory if they fit; None if the log has no records.
 
         Args:
             schema: columns to read, see `columns`; each block's records are conformed to it.
@@ -153,7 +153,7 @@ class SliceLog:
         return records if found is None else replace(records, base_rows=found)
 
     def parts(self, schema: pa.Schema) -> Iterator[LogRecords]:
-        """Yield what `load` returns, in parts if it exceeds the memory; no key is in two parts."""
+        """Yields the result of `load` in parts if it exceeds the memory; no key is in two parts."""
         log = self.load(schema)
         if isinstance(log, LogRecords):
             yield log
@@ -163,7 +163,7 @@ class SliceLog:
 
 
 def have_positions(blocks: Sequence[LogBlock], base_instant: str) -> bool:
-    """Whether the headers of all blocks have positions for the base file of that instant
+    """Tells whether the headers of all blocks have positions in the base file of that instant
     (`PositionBasedFileGroupRecordBuffer.extractRecordPositions`, 1.2.0)."""
     return all(
         block.type in _IN_ORDER
@@ -174,7 +174,7 @@ def have_positions(blocks: Sequence[LogBlock], base_instant: str) -> bool:
 
 
 def base_rows(versions: LogVersions, winners: Winners, blocks: Sequence[LogBlock], base_instant: str) -> Rows | None:
-    """For each key its row number in the base file; None if the blocks have no positions, or ambiguous ones.
+    """Returns for each key its row number in the base file; None if the blocks have no positions, or ambiguous ones.
 
     Java merges by position here, which equals merging by key only if keys and positions correspond one to one; a key
     has several positions if the base file holds it more than once.
@@ -208,12 +208,12 @@ class CommittedInstants:
     """The write instants whose log blocks count, as of the plan."""
 
     start: str
-    """Older instants have been archived, hence are committed; empty: there are none."""
+    """Older instants have been archived, so they are committed; empty if there are none."""
     completed: frozenset[str]
 
     @classmethod
     def of(cls, config: TableConfig, timeline: Timeline, own: str | None = None) -> CommittedInstants | None:
-        """The write instants of a timeline, and `own`, which is about to complete.
+        """Collects the write instants of a timeline, and `own`, which is about to complete.
 
         None since table version 8, where log files are named by their instants and only committed ones are listed.
         """
@@ -234,7 +234,7 @@ def scan_log(
     as_of: str | None = None,
     read_damaged: bool = False,
 ) -> list[LogBlock]:
-    """The data and delete blocks of a file slice that count, oldest first.
+    """Selects the data and delete blocks of a file slice that count, oldest first.
 
     Args:
         files: the slice's log files in order.
@@ -276,7 +276,7 @@ def scan_log(
 
 
 def _place_log_compactions(blocks: dict[str, list[LogBlock]]) -> list[LogBlock]:
-    """Blocks in merge order, with a log-compacted block in the place of those it replaces."""
+    """Returns blocks in merge order, with a log-compacted block in the position of the blocks that it replaces."""
     newest_first: list[list[LogBlock]] = []
     replaced_by: dict[str, str] = {}
     placed: set[str] = set()

@@ -38,13 +38,13 @@ class LogMemory:
     """How much memory the log of one file slice may take."""
 
     limit: int = 1 << 30
-    """Bytes, including those needed to reduce the decoded versions."""
+    """Limit in bytes, including what it takes to reduce the decoded versions."""
     folder: str | None = None
     """Parent of the temporary folder for spilled files; None: the system's default."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> LogMemory:
-        """From the options `hoodie.memory.merge.max.size` or `compaction.max_memory` (in megabytes), and
+        """Reads the options `hoodie.memory.merge.max.size` or `compaction.max_memory` (in megabytes), and
         `hoodie.memory.spillable.map.path`."""
         limit = cls().limit
         if MERGE_MEMORY.key in options:
@@ -56,7 +56,8 @@ class LogMemory:
 
     @property
     def held(self) -> int:
-        """Bytes of decoded versions that may be held; reducing them needs about twice as much in addition."""
+        """Returns how many bytes of decoded versions may be in memory; reducing them takes about twice as much in
+        addition."""
         return max(self.limit // 3, 1)
 
 
@@ -101,7 +102,7 @@ class SpilledLog:
     def merged_with(
         self, base: Iterable[pa.RecordBatch], counts: MergeCounts | None = None, watch: Watch | None = None
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """The batches of the slice, each with whether it holds deletes; see `merge_with_base`."""
+        """Yields the batches of the slice, each with whether it holds deletes; see `merge_with_base`."""
         hashes = np.unique(np.concatenate(self._hashes)) if self._hashes else np.zeros(0, np.int32)
         for batch in base:
             found = java_string_hash(batch.column(RECORD_KEY))
@@ -125,7 +126,7 @@ class SpilledLog:
                 yield from ((rows, True) for rows in merge.deletes())
 
     def parts(self) -> Iterator[LogRecords]:
-        """The records of each part; no key is in two parts. Nothing can be added or merged afterwards."""
+        """Yields the records of each part; no key is in two parts. Nothing can be added or merged afterwards."""
         self._end_writing()
         for part in range(self._parts):
             records = self._reduced(part)
@@ -153,7 +154,7 @@ class SpilledLog:
             return reader.read_all()
 
     def _lacking_numbers(self, versions: LogVersions) -> npt.NDArray[np.int32]:
-        """For each row the number of its set of lacking columns."""
+        """Returns for each row the number of its set of missing columns."""
         numbers = np.zeros(versions.rows.num_rows, np.int32)
         names = sorted(versions.absent)
         if not names:

@@ -57,11 +57,11 @@ class LogVersions:
         return int(self.rows.nbytes + self.entries.nbytes + self.position.nbytes + absent)
 
     def places(self) -> Rows:
-        """Positions of the rows, then of the entries."""
+        """Returns positions of the rows, then of the entries."""
         return np.concatenate([self.position, combined(self.entries[POSITION]).to_numpy(zero_copy_only=False)])
 
     def as_versions(self, settings: MergeSettings) -> Versions:
-        """Rows, then entries, as input of a reduction."""
+        """Returns rows, then entries, as input of a reduction."""
         count, entries = self.rows.num_rows, self.entries.num_rows
         ordering = row_ordering(self.rows, settings)
         marks = np.ones(count + entries, np.bool_)
@@ -78,7 +78,7 @@ class LogVersions:
 
 
 def concat_versions(parts: Sequence[LogVersions]) -> LogVersions:
-    """All versions of the parts, of which there must be at least one."""
+    """Concatenates all versions of the parts, of which there must be at least one."""
     if len(parts) == 1:
         return parts[0]
     names = {name for part in parts for name in part.absent}
@@ -99,8 +99,9 @@ def concat_versions(parts: Sequence[LogVersions]) -> LogVersions:
 
 
 def entry_schema(schema: pa.Schema, settings: MergeSettings) -> pa.Schema:
-    """Schema of delete entries: `key`, `partition` (string), `position` (int64), `default` (bool: whether the ordering
-    value is the default), `instant` of the block (string), and a column `0`, `1`, ... for each ordering field."""
+    """Returns the schema of delete entries: `key`, `partition` (string), `position` (int64), `default` (bool: whether
+    the ordering value is the default), `instant` of the block (string), and a column `0`, `1`, ... for each ordering
+    field."""
     fields = [
         pa.field(KEY, pa.string()),
         pa.field(PARTITION, pa.string()),
@@ -112,7 +113,7 @@ def entry_schema(schema: pa.Schema, settings: MergeSettings) -> pa.Schema:
 
 
 def ordering_types(schema: pa.Schema, settings: MergeSettings) -> list[pa.DataType]:
-    """Types of the ordering values; int32 (nulls) for a column that the table lacks."""
+    """Returns the types of the ordering values; int32 (nulls) for a column that the table lacks."""
     if not settings.ordered:
         return []
     return [type_at(schema, name) or pa.int32() for name in settings.ordering_fields]
@@ -121,7 +122,7 @@ def ordering_types(schema: pa.Schema, settings: MergeSettings) -> list[pa.DataTy
 def entry_table(
     deletes: Deletes, start: int, schema: pa.Schema, settings: MergeSettings, instant: str, path: str
 ) -> pa.Table:
-    """Delete entries as a table of `entry_schema`.
+    """Converts delete entries to a table of `entry_schema`.
 
     Args:
         start: position of the first entry in the log.
@@ -149,7 +150,8 @@ def entry_table(
 
 
 def _ordering(entry: Deletes, like: Sequence[pa.DataType], path: str) -> tuple[tuple[pa.Array, ...], Mask]:
-    """A delete block's ordering values in the columns' types, and which entries have the default value.
+    """Converts a delete block's ordering values to the columns' types; also returns which entries have the default
+    value.
 
     A value of another type than the column's counts as the default: in Java such a delete wins over every data row
     (`OrderingValues.isSameClass`), and any further comparison fails.
@@ -175,13 +177,14 @@ def _ordering(entry: Deletes, like: Sequence[pa.DataType], path: str) -> tuple[t
 
 
 def _array_parts(ordering: pa.Array, fields: int) -> list[pa.Array] | None:
-    """The members of ordering values with several fields; None if their number differs."""
+    """Returns the members of ordering values with several fields; None if their number differs."""
     matches = pa.types.is_struct(ordering.type) and ordering.type.num_fields == fields
     return list(ordering.flatten()) if matches else None
 
 
 def _as_column(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Ordering values of a delete block in an ordering column's type; None if Java cannot compare the two types."""
+    """Converts ordering values of a delete block to an ordering column's type; None if Java cannot compare the two
+    types."""
     source = values.type
     if source.equals(kind):
         return values

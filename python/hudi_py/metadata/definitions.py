@@ -1,4 +1,4 @@
-"""Definitions of the indexes of a metadata table: `.hoodie/.index_defs/index.json`.
+"""Index definitions of a metadata table: `.hoodie/.index_defs/index.json`.
 
 Sources: `HoodieIndexMetadata`, `HoodieIndexDefinition` (1.2.0).
 """
@@ -29,18 +29,19 @@ class IndexDefinition:
     source_fields: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     version: str = "V1"
-    """Version of its records: `V1`; `V2` for column statistics and indexes made by name from table version 9 on."""
+    """Version of its records: `V1`, or from table version 9 on `V2` for column statistics and named indexes."""
     kind: str = ""
-    """`secondary_index`, ...; empty: the name."""
+    """`secondary_index`, ...; if empty, the name says it."""
 
     @property
     def is_named(self) -> bool:
-        """Whether it was made by name for columns; other indexes are partitions with names of their own."""
+        """Tells whether the index was created by name for columns; other indexes are partitions with fixed names."""
         return self.kind not in ("", self.name)
 
     @classmethod
     def of_json(cls, name: str, stored: Mapping[str, Any]) -> IndexDefinition:
-        """The inverse of `to_json`; members may be absent or null. Raises TypeError or AttributeError for others."""
+        """Parses the result of `to_json`; members may be absent or null. Raises TypeError or AttributeError for other
+        values."""
         return cls(
             name,
             str(stored.get("indexFunction") or ""),
@@ -51,7 +52,7 @@ class IndexDefinition:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As Apache Hudi stores it."""
+        """Converts the definition to the JSON that Apache Hudi stores."""
         return {
             "indexName": self.name,
             "indexType": self.kind or self.name,
@@ -63,7 +64,7 @@ class IndexDefinition:
 
 
 def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[str, Any]]:
-    """The stored definitions by index name; empty if the table has none.
+    """Reads the stored definitions by index name; empty if the table has none.
 
     Raises:
         CorruptFileError: the file is not a JSON object.
@@ -82,7 +83,7 @@ def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[st
 
 
 def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDefinition]:
-    """The table's index definitions; empty if it has none.
+    """Returns the table's index definitions; empty if it has none.
 
     Raises:
         CorruptFileError: the file with the definitions is not valid.
@@ -94,7 +95,7 @@ def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDe
 
 
 def definitions_path(config: TableConfig) -> str:
-    """Path of the file with the definitions, relative to the table."""
+    """Returns the path of the file with the definitions, relative to the table."""
     return config.properties.get(PATH_KEY, "").strip().strip("/") or INDEX_DEFINITIONS
 
 

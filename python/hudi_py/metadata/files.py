@@ -25,14 +25,14 @@ from hudi_py.view import FileSystemView, Lister, StorageLister
 _FIELD: Final = "filesystemMetadata"
 _MAP: Final = pa.map_(pa.string(), pa.struct([("size", pa.int64()), ("isDeleted", pa.bool_())]))
 _SMALL: Final = 1 << 18
-"""Size in bytes up to which the `files` partition is read whole."""
+"""Maximum size of a `files` partition that is read whole."""
 _SCHEMA: Final = pa.schema([(_FIELD, _MAP)])
 MAX_LISTED_PARTITIONS: Final = 4
-"""Partitions that are listed with fewer requests than it takes to open the metadata table."""
+"""Maximum number of partitions that take fewer requests to list than opening the metadata table does."""
 
 
 def read_files(metadata: MetadataTable, keys: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
-    """For each key of `files`, the file names with their sizes in bytes.
+    """Reads, for each key of `files`, the file names with their sizes in bytes.
 
     A removal cancels earlier additions of the same name. Of later additions the largest size counts, because files
     only grow (`HoodieMetadataPayload.combineFileSystemMetadata`, 1.2.0).
@@ -58,7 +58,7 @@ def _fold(versions: RecordVersions) -> dict[str, dict[str, int]]:
     removed = np.asarray(pc.fill_null(pc.struct_field(items, "isDeleted"), False))
     ids, count = versions.ids()
     erased = np.full(count, -1, np.int64)
-    erased[ids[versions.deleted]] = np.flatnonzero(versions.deleted)  # ascending, so the last delete remains
+    erased[ids[versions.deleted]] = np.flatnonzero(versions.deleted)  # in ascending order, so the last delete remains
     owner = ids[parent]
     encoded = names.dictionary_encode()
     members = owner * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
@@ -84,7 +84,7 @@ def _fold(versions: RecordVersions) -> dict[str, dict[str, int]]:
 class MetadataLister(Lister):
     """Lists partitions and files from the metadata table.
 
-    If the metadata table is damaged, incomplete or has an unknown form, lists the storage instead, with a warning.
+    If the metadata table is damaged, incomplete or of an unknown form, lists the storage instead, with a warning.
     """
 
     def __init__(self, metadata: MetadataTable, fallback: Lister) -> None:
@@ -96,14 +96,14 @@ class MetadataLister(Lister):
         self._lock = threading.Lock()
 
     def partitions(self) -> list[PartitionPath]:
-        """Sorted paths of all partitions; `[""]` for an unpartitioned table."""
+        """Lists sorted paths of all partitions; `[""]` for an unpartitioned table."""
         found = self._read([ALL_PARTITIONS])
         if found is None:
             return self._fallback.partitions()
         return sorted(PartitionPath(partition_of_key(key)) for key in found[ALL_PARTITIONS])
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
-        """Files of a partition, sorted by path; empty if it does not exist."""
+        """Lists files of a partition, sorted by path; empty if it does not exist."""
         key = partition_key(partition)
         found = self._read([key])
         if found is None:
@@ -123,12 +123,12 @@ class MetadataLister(Lister):
 
     @property
     def is_storage(self) -> bool:
-        """Whether the storage is listed instead."""
+        """Tells whether the storage is listed instead."""
         return self._lists_storage
 
     @property
     def _is_small(self) -> bool:
-        """Whether reading everything once costs less than looking up the partitions, and then their files."""
+        """Tells whether reading everything once costs less than looking up the partitions, and then their files."""
         slices = [slice_ for group in self.metadata.file_groups(FILES).values() for slice_ in group]
         files = [file for slice_ in slices for file in (slice_.base_file, *slice_.log_files) if file is not None]
         return sum(file.size for file in files) <= _SMALL
@@ -141,7 +141,7 @@ class MetadataLister(Lister):
             if missing:
                 try:
                     self._load(missing)
-                except StorageError:  # not damage
+                except StorageError:  # not a sign of damage
                     raise
                 except (HudiError, FileNotFoundError) as error:
                     self._lists_storage = True
@@ -164,12 +164,12 @@ class MetadataLister(Lister):
 
 
 def metadata_lister(state: TableState, own_view: FileSystemView | None = None) -> tuple[Lister, MetadataTable | None]:
-    """A lister that uses the metadata table, and the metadata table; without a valid one, a lister of the storage and
-    None. For the arguments see `open_metadata`."""
+    """Returns a lister that uses the metadata table, and the metadata table; if it is not usable, a lister of the
+    storage and None. For the arguments see `open_metadata`."""
     fallback = StorageLister(state.storage, state.config)
     try:
         metadata = open_metadata(state, own_view)
-    except StorageError:  # not damage
+    except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError) as error:
         warn_unused(state.storage.uri, error)
@@ -180,14 +180,14 @@ def metadata_lister(state: TableState, own_view: FileSystemView | None = None) -
 
 
 class WriteLister(Lister):
-    """What a write lists: the metadata table if there is one, opened when it is needed first.
+    """Lists files for a write: from the metadata table if there is one, opened when it is first needed.
 
     A process that has not checked the metadata table, such as a task of a distributed write, lists a few partitions
-    from storage: to open the metadata table would take more requests.
+    from storage: opening the metadata table would take more requests.
     """
 
     def __init__(self, state: TableState, own_view: FileSystemView | None = None) -> None:
-        """For the arguments see `open_metadata`."""
+        """Args: see `open_metadata`."""
         self._open: Callable[[], Lister] = lambda: metadata_lister(state, own_view)[0]
         self._found: Lister | None = None
         self._storage: Lister = StorageLister(state.storage, state.config)

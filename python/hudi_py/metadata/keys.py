@@ -23,7 +23,7 @@ from hudi_py.schema import java_float_texts
 
 ALL_PARTITIONS: Final = "__all_partitions__"
 UNPARTITIONED: Final = "."
-"""Represents the only partition of an unpartitioned table."""
+"""Key of the only partition of an unpartitioned table."""
 SECONDARY_SEPARATOR: Final = "$"
 NULL_SECONDARY: Final = "\0"
 SEED: Final = -625288518 & 0xFFFFFFFFFFFFFFFF
@@ -37,29 +37,29 @@ _ESCAPED: Final = re.compile(r"[\\$\0]")
 
 
 def partition_key(partition: str) -> str:
-    """Key of a partition's record in `files`."""
+    """Returns the key of a partition's record in `files`."""
     return partition or UNPARTITIONED
 
 
 def partition_of_key(key: str) -> str:
-    """The partition whose record in `files` has this key."""
+    """Returns the partition whose record in `files` has this key."""
     return "" if key == UNPARTITIONED else key
 
 
 @lru_cache(4096)
 def column_id(column: str) -> str:
-    """The first part of a column's keys in `column_stats` and `partition_stats`."""
+    """Returns the first part of a column's keys in `column_stats` and `partition_stats`."""
     return _base64(hash64(column))
 
 
 @lru_cache(65536)
 def partition_id(partition: str) -> str:
-    """The part of a key that identifies a partition."""
+    """Returns the part of a key that identifies a partition."""
     return _base64(hash64(partition or UNPARTITIONED))
 
 
 def file_id(name: str) -> str:
-    """The part of a key that identifies a file, by its name."""
+    """Returns the part of a key that identifies a file, by its name."""
     return _base64(hashlib.md5(name.encode(), usedforsecurity=False).digest())
 
 
@@ -76,14 +76,14 @@ def bloom_filter_key(partition: str, name: str) -> str:
 
 
 def secondary_prefix(value: str | None) -> str:
-    """The common prefix of the keys of a secondary value."""
+    """Returns the common prefix of the keys of a secondary value."""
     escaped = NULL_SECONDARY if value is None else _ESCAPED.sub(lambda found: "\\" + found[0], value)
     return escaped + SECONDARY_SEPARATOR
 
 
 def secondary_texts(values: pa.Array) -> pa.StringArray:
-    """The texts of values in a secondary index: those of Spark's internal values. Dates are days and timestamps
-    microseconds since the epoch, floating-point numbers as Java prints them; null stays null."""
+    """Formats values for a secondary index, as Spark's internal values: dates as days, timestamps as microseconds since
+    the epoch, floating-point numbers as Java prints them; null stays null."""
     kind = values.type
     if pa.types.is_floating(kind):
         return java_float_texts(values)
@@ -97,7 +97,7 @@ def secondary_texts(values: pa.Array) -> pa.StringArray:
 
 
 def secondary_keys(values: pa.StringArray, keys: pa.StringArray) -> pa.StringArray:
-    """Keys of a secondary index.
+    """Builds keys of a secondary index.
 
     Args:
         values: texts of the secondary column; null for null.
@@ -108,8 +108,8 @@ def secondary_keys(values: pa.StringArray, keys: pa.StringArray) -> pa.StringArr
 
 
 def secondary_prefixes(keys: pa.StringArray) -> pa.StringArray:
-    """The part of each key of a secondary index up to its first separator that is not escaped; it decides the file
-    group in indexes of version 2."""
+    """Returns the part of each key of a secondary index up to its first unescaped separator; it decides the file group
+    in indexes of version 2."""
     return pc.struct_field(pc.extract_regex(keys, r"(?s)^(?P<prefix>(?:[^\\$]|\\.)*\$)"), "prefix")
 
 
@@ -121,7 +121,7 @@ def _escaped(texts: pa.StringArray) -> pa.StringArray:
 
 
 def record_key_of_secondary(key: str) -> str:
-    """The record key in a key of a secondary index: what follows the first unescaped separator."""
+    """Returns the record key in a key of a secondary index: the part after the first unescaped separator."""
     at = 0
     while at < len(key) and key[at] != SECONDARY_SEPARATOR:
         at += 2 if key[at] == "\\" else 1
@@ -129,9 +129,9 @@ def record_key_of_secondary(key: str) -> str:
 
 
 def file_groups(keys: Iterable[str], count: int) -> npt.NDArray[np.int64]:
-    """The number of each key's file group, out of `count`. `keys` may be an Arrow array."""
+    """Returns the number of each key's file group, out of `count`. `keys` may be an Arrow array."""
     hashes = java_string_hash(keys if isinstance(keys, pa.Array) else pa.array(list(keys), pa.string()))
-    # Math.abs twice: for the least int it returns the int itself, whose remainder is negative
+    # Math.abs twice: it returns the least int itself unchanged, whose remainder is negative
     numbers: npt.NDArray[np.int64] = np.abs(np.fmod(np.abs(hashes), np.int32(count))).astype(np.int64)
     return numbers
 
@@ -141,7 +141,8 @@ def _base64(data: bytes) -> str:
 
 
 def hash64(text: str, seed: int = SEED) -> bytes:
-    """XXH64 of a text's UTF-8 bytes with Apache Hudi's seed, big-endian. A Python loop, for few and short names."""
+    """Computes XXH64 of a text's UTF-8 bytes with Apache Hudi's seed, big-endian. A Python loop, for few and short
+    names."""
     data = text.encode()
     at, end = 0, len(data)
     if end >= 32:

@@ -1,10 +1,10 @@
 """Locates records: the record index, secondary indexes, and bloom filters of base files.
 
-A record index over all partitions has one place for each key, so it finds every row only if record keys are known to be
-unique in the table. An index in Apache Hudi 1.2.0 does not say with which `hoodie.index.type` its table is written, and
-inserts look no keys up. So hudi-py notes what it knows (`KeyScope`) beside the index definitions, where Java reads
-`index.json` alone: the writes whose keys it has seen, or a key that has several places. A write that it has not seen
-leaves the question open.
+A global record index has one location for each key, so it finds every row only if record keys are unique in the table.
+In Apache Hudi 1.2.0 an index does not record with which `hoodie.index.type` its table is written, and inserts look up
+no keys. So hudi-py stores what it knows (`KeyScope`) beside the index definitions, where Java reads only `index.json`:
+the writes whose keys it has checked, or a key with several locations. If there is any other write, it is unknown
+whether keys are unique.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _RECORD_SCHEMA: Final = pa.schema(
 _BLOOM_SCHEMA: Final = pa.schema([("type", pa.string()), ("bloomFilter", pa.binary()), ("isDeleted", pa.bool_())])
 _DELETED_SCHEMA: Final = pa.schema([("isDeleted", pa.bool_())])
 _RAW: Final = 1
-"""`fileIdEncoding` of ids that are stored as text; others are a UUID and a number."""
+"""`fileIdEncoding` of ids that are stored as text; other ids are a UUID and a number."""
 _NO_INDEX: Final = -1
 _ESCAPED: Final = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^_-]")
 """Characters of a partition path that are escaped in file names."""
@@ -66,7 +66,8 @@ _GLOBAL_GROUPS: Final = "record-index"
 
 
 def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, set[tuple[str, str]]]:
-    """The (partition, file id) of each record key in the table; several if keys are unique only within a partition.
+    """Looks up the (partition, file id) of each record key in the table; several if keys are unique only within a
+    partition.
 
     Raises:
         CorruptFileError: the index has no file groups.
@@ -84,14 +85,14 @@ def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The locations of keys, one for each key: string, null if the table has no row with it."""
+    """The location of each key: string, null if the table has no row with it."""
 
     partitions: pa.StringArray
     file_ids: pa.StringArray
 
 
 def places_of(metadata: MetadataTable, keys: pa.StringArray, group_prefix: str | None = None) -> Places:
-    """The location of each key according to the record index.
+    """Looks up the location of each key in the record index.
 
     Args:
         keys: without nulls; may repeat.
@@ -117,7 +118,7 @@ def places_of(metadata: MetadataTable, keys: pa.StringArray, group_prefix: str |
     rows = pa.array(versions.newest())
     fields = versions.fields.take(rows)
     names = ["fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding"]
-    # thousands of rows share few file groups, so each id is built only once
+    # thousands of rows share few file groups, so each id is built once
     parts = [pc.fill_null(fields[name].cast(pa.string()), "") for name in names]
     groups = pc.binary_join_element_wise(*parts, "\0").combine_chunks().dictionary_encode()
     codes = groups.indices.to_numpy(zero_copy_only=False)
@@ -135,13 +136,13 @@ def _check_groups(metadata: MetadataTable) -> None:
 
 
 def partition_groups(partition: str) -> str:
-    """The prefix of the ids of the file groups for one data partition, in a record index by data partition
+    """Returns the prefix of the ids of the file groups for one data partition, in a record index by data partition
     (`HoodieTableMetadataUtil.getFileIDForFileGroup`, `PartitionPathEncodeUtils.escapeFileName`, 1.2.0)."""
     return "record-index-" + _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", partition)
 
 
 def is_by_partition(storage: Storage, config: TableConfig, prefixes: Collection[str]) -> bool:
-    """Whether the record index is by data partition, according to its file groups or, if it has none, its definition.
+    """Tells whether the record index is by data partition, from its file groups or, if it has none, its definition.
 
     The definition may be outdated: Apache Hudi 1.2.0 keeps it when it drops an index, and does not update it when it
     creates one of the other kind. Releases before 1.0 do not store it.
@@ -158,7 +159,8 @@ def is_by_partition(storage: Storage, config: TableConfig, prefixes: Collection[
 
 
 def location_id(row: Mapping[str, Any]) -> str:
-    """The file id in a record of the record index (`HoodieTableMetadataUtil.getLocationFromRecordIndexInfo`)."""
+    """Decodes the file id in a record of the record index
+    (`HoodieTableMetadataUtil.getLocationFromRecordIndexInfo`)."""
     if row["fileIdEncoding"] == _RAW:
         return row["fileId"] or ""
     high, low, index = row["fileIdHighBits"], row["fileIdLowBits"], row["fileIndex"]
@@ -171,7 +173,7 @@ def location_id(row: Mapping[str, Any]) -> str:
 def keys_of_secondary(
     metadata: MetadataTable, definition: IndexDefinition, values: Iterable[str | None]
 ) -> frozenset[str]:
-    """Record keys of the rows whose secondary column has one of these texts (None: null)."""
+    """Looks up the record keys of rows whose secondary column has one of these values, given as text (None: null)."""
     prefixes = {secondary_prefix(value) for value in values}
     # version 1 hashes the whole key, so the value does not determine the file group
     hashed = {prefix: prefix for prefix in prefixes} if definition.version == "V2" else None
@@ -192,7 +194,7 @@ def keys_of_secondary(
 def bloom_filters(
     metadata: MetadataTable, files: Iterable[tuple[str, str]], partition: str = BLOOM_FILTERS
 ) -> dict[tuple[str, str], BloomFilter]:
-    """Bloom filters of files, by (partition, name); files without one are left out.
+    """Reads bloom filters of files, by (partition, name); files without one are left out.
 
     Args:
         partition: that of record keys in base files, or of an expression index.
@@ -211,7 +213,7 @@ def bloom_filters(
 
 
 class _Part:
-    """Members of one field of a record as columns; those that the writer's release lacks are null."""
+    """Members of one field of a record as columns; members that the writer's release lacks are null."""
 
     def __init__(self, field: str, schema: pa.Schema) -> None:
         self._field = field
@@ -225,20 +227,21 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class KeyScope:
-    """What is known of a table's record keys."""
+    """What is known about the uniqueness of a table's record keys."""
 
     seen: frozenset[str] = frozenset()
-    """Requested times of the writes that left keys unique, of those that the active timeline had."""
+    """Requested times of the writes on the active timeline that are known to have left keys unique."""
     repeated: str | None = None
     """A key with rows in several file groups."""
 
     def is_unique(self, config: TableConfig, timeline: Timeline) -> bool:
-        """Whether keys are unique in the state of a timeline."""
+        """Tells whether keys are unique in the state of a timeline."""
         return self.repeated is None and not _unseen(self.seen, config, timeline)
 
 
 def read_scope(storage: Storage) -> KeyScope | None:
-    """What was noted; None if nothing was. Read it after the timeline: a write is noted before it completes.
+    """Reads the stored scope; None if there is none. Read it after the timeline: a write updates it before it
+    completes.
 
     Raises:
         CorruptFileError: the note is damaged.
@@ -254,14 +257,14 @@ def read_scope(storage: Storage) -> KeyScope | None:
 
 
 def note_built(state: TableState, repeated: str | None) -> None:
-    """Notes what was found while an index was built from all files of a timeline. The table lock must be held."""
+    """Stores the result of building an index from all files of a timeline. The table lock must be held."""
     _put(state.storage, KeyScope(frozenset(instant.time for instant in _writes(state.timeline)), repeated))
 
 
 def note_write(
     storage: Storage, scope: KeyScope, timeline: Timeline, instant: InstantTime, repeated: str | None
 ) -> None:
-    """Notes what a write does to keys that were unique, before it completes. The table lock must be held.
+    """Stores what a write does to keys that were unique, before it completes. The table lock must be held.
 
     Args:
         scope: what was known before.
@@ -282,7 +285,7 @@ def _writes(timeline: Timeline) -> list[Instant]:
 
 
 def _unseen(seen: frozenset[str], config: TableConfig, timeline: Timeline) -> list[Instant]:
-    """Writes that may have added keys and are not among those seen. Compactions, which are the only commits of
-    merge-on-read tables, add none."""
+    """Returns writes that may have added keys and are not among `seen`. Compactions, the only commits of merge-on-read
+    tables, add none."""
     writes = [instant for instant in _writes(timeline) if instant.time not in seen]
     return [instant for instant in writes if not (config.is_mor and instant.action is Action.COMMIT)]

@@ -1,7 +1,7 @@
 """Records of the metadata table: versions from base HFiles and log blocks, and which of them are current.
 
-The value of an HFile entry is the Avro binary of a `HoodieMetadataRecord`, in the schema that the file or block names.
-The entry's key counts, not the key inside the record.
+The value of an HFile entry is the Avro binary of a `HoodieMetadataRecord`, in the schema that the file or block
+contains. The entry's key counts, not the key inside the record.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from hudi_py.storage.threads import default_threads, in_threads, when_remote
 
 KEY: Final = "key"
 SMALL_FILE: Final = 1 << 20
-"""Files up to this size are read with one request from remote storage."""
+"""Maximum size of a file on remote storage that is read with one request."""
 Stamps = Mapping[str, tuple[int, int]]
-"""Path to size in bytes and modification time in milliseconds since the epoch."""
+"""Maps paths to size in bytes and modification time in milliseconds since the epoch."""
 _RECENT: Final[Recent[tuple[str, str, tuple[int, int]], bytes]] = Recent(16 << 20)
-"""Small files on remote storages by URI, path and stamp."""
+"""Cache of small files on remote storages, by URI, path and stamp."""
 _WRITTEN: Final[Recent[tuple[str, str, int], bytes]] = Recent(16 << 20)
-"""Those that this process has written, whose stamps it does not know, by URI, path and size."""
+"""Cache of files that this process has written, whose stamps it does not know, by URI, path and size."""
 
 Normalise = Callable[[pa.RecordBatch, Any], pa.RecordBatch]
-"""Converts decoded fields, given the Avro schema of their writer, to columns that do not depend on that schema."""
+"""Converts decoded fields to columns that do not depend on their writer's Avro schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeySelection:
-    """Which records of a file group to read: those with these keys, or with these key prefixes, or all."""
+    """The records of a file group to read: by keys, by key prefixes, or all."""
 
     keys: tuple[str, ...] | None = None
     prefixes: tuple[str, ...] | None = None
 
     def read(self, file: HFile) -> Entries:
-        """The wanted entries of an HFile."""
+        """Reads the wanted entries of an HFile."""
         if self.keys is not None:
             return file.lookup(key.encode() for key in self.keys)
         if self.prefixes is not None:
@@ -60,12 +60,12 @@ class KeySelection:
 
 ALL: Final = KeySelection()
 _MANY_KEYS: Final = 10_000
-"""From here on, looking up keys in local files takes longer than starting threads."""
+"""Number of keys from which on looking them up in local files takes longer than starting threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The records of one file or log block, which have one writer schema, or the keys of a delete block."""
+    """The records of one file or log block, which have the same writer schema, or the keys of a delete block."""
 
     keys: pa.Array
     """string."""
@@ -90,12 +90,12 @@ class RecordVersions:
     """The normalised fields."""
 
     def newest(self) -> npt.NDArray[np.int64]:
-        """Rows of the last version of each key, except deletes, in order of the keys' first appearance."""
+        """Returns rows of the last version of each key, except deletes, in order of the keys' first appearance."""
         last = np.flatnonzero(self.is_last())
         return last[~self.deleted[last]]
 
     def is_last(self) -> npt.NDArray[np.bool_]:
-        """Which versions are the last of their key."""
+        """Tells which versions are the last of their key."""
         result = np.zeros(len(self.keys), np.bool_)
         ids, count = self.ids()
         last = last_of_each(ids, count)
@@ -103,7 +103,8 @@ class RecordVersions:
         return result
 
     def ids(self) -> tuple[npt.NDArray[np.int64], int]:
-        """A number for each version, equal for versions of one key in one file group, and an upper bound for it."""
+        """Numbers versions, equally if they have the same key and file group, and returns an upper bound of the
+        numbers."""
         encoded = self.keys.dictionary_encode()
         count = len(encoded.dictionary)
         ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -117,7 +118,7 @@ def read_parts(
     committed: CommittedInstants,
     stamps: Stamps | None = None,
 ) -> list[Part]:
-    """The records of file groups: the base file first, then the log blocks that count, in order.
+    """Reads the records of file groups: the base file first, then the log blocks that count, in order.
 
     Args:
         slices: number of the file group, its slice, and the records to read.
@@ -146,8 +147,8 @@ def read_newest_parts(
     count: int,
     stamps: Stamps | None = None,
 ) -> tuple[list[Part], bool]:
-    """As `read_parts`, but from the newest log block back, until `count` different keys are found. Returns the parts,
-    oldest first in each file group, and whether they are all that there are."""
+    """Reads as `read_parts`, but from the newest log block back, until `count` different keys are found. Returns the
+    parts, oldest first in each file group, and whether they are complete."""
     if not storage.is_local:
         storage = _held(storage, [slice_ for _, slice_, _ in slices], stamps or {})
     parts: list[list[Part]] = [[] for _ in slices]
@@ -181,14 +182,14 @@ def check_parts(
 
 
 def note_written(storage: Storage, files: Mapping[str, bytes]) -> None:
-    """Notes files of a completed action that this process has written, so that it need not read them. By path."""
+    """Caches files, by path, that this process wrote in a completed action, so that it need not read them."""
     if not storage.is_local:
         for path, data in files.items():
             _WRITTEN.put((storage.uri, path, len(data)), data, len(data))
 
 
 def _held(storage: Storage, slices: Sequence[FileSlice], stamps: Stamps) -> Storage:
-    """The storage with the small files of the slices in memory, read in parallel with one request each."""
+    """Returns the storage with the small files of the slices in memory, read in parallel with one request each."""
     files = [file for slice_ in slices for file in (slice_.base_file, *slice_.log_files) if file is not None]
     held: dict[str, bytes] = {}
     missing: list[str] = []
@@ -196,7 +197,7 @@ def _held(storage: Storage, slices: Sequence[FileSlice], stamps: Stamps) -> Stor
         if file.size > SMALL_FILE:
             continue
         found = None
-        if file.path in stamps:  # from now on a file of ours is known by its stamp
+        if file.path in stamps:  # identify our own file by its stamp from now on
             found = _RECENT.get((storage.uri, file.path, stamps[file.path]))
             found = found or _WRITTEN.take((storage.uri, file.path, file.size))
         if found is None:
@@ -214,7 +215,7 @@ def _held(storage: Storage, slices: Sequence[FileSlice], stamps: Stamps) -> Stor
 def _slice_sources(
     storage: Storage, group: int, slice_: FileSlice, wanted: KeySelection, committed: CommittedInstants
 ) -> list[Callable[[], Part]]:
-    """What reads each part of a slice: its base file, then the log blocks that count, in order."""
+    """Returns functions that read the parts of a slice: its base file, then the log blocks that count, in order."""
     base = [] if slice_.base_file is None else [partial(_base_part, storage, slice_.base_file, group, wanted)]
     blocks = scan_log(storage, slice_.log_files, committed=committed)
     return [*base, *(partial(_block_part, storage, block, group, wanted) for block in blocks)]
@@ -248,7 +249,7 @@ def _entries_part(entries: Entries, schema: str | None, group: int, context: str
 
 
 def _avro_part(storage: Storage, block: LogBlock, group: int, context: str) -> Part:
-    """The records of an Avro block, which contain their keys."""
+    """Reads the records of an Avro block, which contain their keys."""
     schema = block.header.get(HeaderKey.SCHEMA)
     if not schema:
         raise CorruptFileError(f"Cannot read {context}: an Avro block has no SCHEMA")
@@ -259,7 +260,7 @@ def _avro_part(storage: Storage, block: LogBlock, group: int, context: str) -> P
 
 
 def payload_field(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A partition's field of the records (struct or map).
+    """Returns a partition's field of the records (struct or map).
 
     Raises:
         CorruptFileError: the schema of the records has no such field.
@@ -270,7 +271,7 @@ def payload_field(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def struct_member(record: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
-    """A member of a struct, cast to `kind`; nulls if the writer's schema lacks it."""
+    """Returns a member of a struct, cast to `kind`; nulls if the writer's schema lacks it."""
     known = record.type.get_field_index(name) >= 0
     return pc.struct_field(record, name).cast(kind) if known else pa.nulls(len(record), kind)
 
@@ -301,7 +302,7 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
             by_schema.setdefault(part.schema, []).append((part, start))
         start += count
     for schema, members in by_schema.items():
-        # records with one writer schema are decoded in one call, wherever they are
+        # one call decodes all records with the same writer schema, from any part
         context = members[0][0].context
         avro, record = _parsed(schema, context)
         values = pa.concat_arrays([part.values for part, _ in members])
@@ -325,19 +326,19 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
 def _normalised(normalise: Normalise, batch: pa.RecordBatch, avro: Any, context: str) -> pa.RecordBatch:
     try:
         return normalise(batch, avro)
-    except pa.ArrowException as error:  # a damaged schema, in which fields have other names or types
+    except pa.ArrowException as error:  # a damaged schema with other field names or types
         raise CorruptFileError(f"Cannot read {context}: its schema is not that of a metadata table; {error}") from error
 
 
 def _parsed(schema: str, context: str) -> tuple[Any, Record]:
-    """The schema as JSON, and resolved."""
+    """Returns the schema as JSON, and resolved."""
     try:
         return _resolved(schema)
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(f"Cannot read {context}: the schema of its records is not JSON ({error})") from error
 
 
-@lru_cache(maxsize=64)  # all releases together have a dozen, each of them large
+@lru_cache(maxsize=64)  # all releases together have a dozen schemas, each of them large
 def _resolved(schema: str) -> tuple[Any, Record]:
     avro = parse_json(schema)
     return avro, resolve_record(avro)

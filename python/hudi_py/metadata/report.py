@@ -1,4 +1,5 @@
-"""The metadata table's records as rows, with the columns of Apache Hudi's table function `hudi_metadata` (1.2.0)."""
+"""Lists the metadata table's records as rows, with the columns of Apache Hudi's table function `hudi_metadata`
+(1.2.0)."""
 
 from __future__ import annotations
 
@@ -95,13 +96,9 @@ _FILE_LIST: Final = 2
 
 
 def metadata_report(state: TableState) -> pa.Table:
-    """The current records of all partitions of the metadata table, one per row: `METADATA_SCHEMA`.
+    """Lists the current records of all partitions of the metadata table, one per row: `METADATA_SCHEMA`.
 
-    Partitions are in alphabetical order, their records by file group. Files that were removed are left out.
-
-    Raises:
-        TableNotFoundError: the table has no metadata table.
-        CorruptFileError, UnsupportedTableError: it cannot be read.
+    Partitions are in alphabetical order, their records by file group. Removed files are left out.
     """
     metadata = open_metadata(state)
     if metadata is None:

@@ -70,7 +70,7 @@ class ColumnRange:
     """Statistics of one column of one file or partition."""
 
     low: Any
-    """Least value in Python's type for the column (timestamps: microseconds since the epoch); None: unknown."""
+    """Least value in Python's type for the column (timestamps: microseconds since the epoch); None if unknown."""
     high: Any
     nulls: int | None
     values: int | None
@@ -80,7 +80,7 @@ class ColumnRange:
 def column_stats(
     metadata: MetadataTable, columns: Mapping[str, pa.DataType], files: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str, str], ColumnRange]:
-    """Statistics by (column, partition, file name); files and columns without a record are left out.
+    """Reads statistics by (column, partition, file name); files and columns without a record are left out.
 
     Args:
         columns: top-level columns and their Arrow types.
@@ -97,7 +97,7 @@ def column_stats(
 def expression_stats(
     metadata: MetadataTable, index: str, column: str, kind: pa.DataType, files: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], ColumnRange]:
-    """Ranges of an expression index by (partition, file name); `values` does not count nulls there.
+    """Reads ranges of an expression index by (partition, file name); `values` does not count nulls there.
 
     Args:
         column: its source.
@@ -111,7 +111,7 @@ def expression_stats(
 def partition_stats(
     metadata: MetadataTable, columns: Mapping[str, pa.DataType], partitions: Iterable[str]
 ) -> dict[tuple[str, str], ColumnRange]:
-    """Statistics by (column, partition) over the newest files of each partition."""
+    """Reads statistics by (column, partition) over the newest files of each partition."""
     places = {
         partition_stats_key(column, partition): (column, partition) for partition in partitions for column in columns
     }
@@ -119,7 +119,7 @@ def partition_stats(
 
 
 def column_records(metadata: MetadataTable, columns: Iterable[str] | None = None) -> list[dict[str, Any]]:
-    """The current records of `column_stats` as they are stored: `column`, `file`, `values`, `nulls`, and the bounds
+    """Returns the current records of `column_stats` as stored: `column`, `file`, `values`, `nulls`, and the bounds
     `low` and `high`, which are null or have the `kind` of their wrapper and one other member.
 
     Args:
@@ -143,7 +143,7 @@ def _ranges(
 
 
 def fold(versions: RecordVersions) -> dict[str, dict[str, Any]]:
-    """The current record of each key, with Python values.
+    """Folds versions into the current record of each key, with Python values.
 
     A later record replaces an earlier one if its bounds are tight or either is a removal; otherwise their bounds are
     combined (`HoodieTableMetadataUtil.mergeColumnStatsRecords`, 1.2.0).
@@ -178,14 +178,14 @@ def _picked(before: dict[str, Any], after: dict[str, Any], name: str, pick: Any)
         return None
     slot = _SLOT_OF.get(old["kind"], "")
     if slot in ("", "bytes", "real") or old[slot] is None or new[slot] is None:
-        return None  # bytes may be decimals, which order differently; bounds of 0.0 may be placeholders
+        return None  # bytes may be decimals, which have another order; bounds of 0.0 may be placeholders
     if slot == "text" and max(old[slot], new[slot]) >= _SURROGATES:
         return None
     return {**new, slot: pick(old[slot], new[slot])}
 
 
 def all_null(record: Mapping[str, Any]) -> bool:
-    """Whether all values are null according to a record."""
+    """Tells whether a record says that all values are null."""
     return record["values"] is not None and record["nulls"] == record["values"] and not record["low"]
 
 
@@ -197,13 +197,13 @@ def _range(record: Mapping[str, Any], kind: pa.DataType) -> ColumnRange:
 
 
 def _hides_nan(low: float, high: float) -> bool:
-    """Whether there may be NaN, which is greater than all numbers: for Parquet files with NaN, Apache Hudi 1.2.0
+    """Tells whether there may be NaN, which is greater than all numbers: for Parquet files with NaN, Apache Hudi 1.2.0
     records 0.0 for both bounds, and hudi-py records infinity."""
     return low == high == 0 or high == math.inf
 
 
 def _value(record: Mapping[str, Any], name: str, kind: pa.DataType) -> Any:
-    """A bound as a value of the column's type; None if it has another type (from before a promotion) or unit."""
+    """Converts a bound to the column's type; None if it has another type (from before a promotion) or unit."""
     bound = record[name]
     if not bound:
         return None
@@ -252,11 +252,11 @@ _READERS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[_Bound, 
     (pa.types.is_float64, lambda bound, _: _real(bound, "DoubleWrapper")),
     (pa.types.is_string, _text),
 )
-"""How bounds are read, by the type of the column."""
+"""Readers of bounds by the type of the column."""
 
 
 def _micros(value: int | None, wrapper: str, declared: int | None, *, lower: bool) -> int | None:
-    """Microseconds of a timestamp bound.
+    """Converts a timestamp bound to microseconds.
 
     Records of old releases do not have the unit, and some files have another unit than they declare. A number that
     would be after the year 9999 in milliseconds is in microseconds; for smaller ones the wider interpretation is used.
@@ -295,7 +295,7 @@ def _decimal(
 
 
 def normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
-    """Statistics as columns that do not depend on the writer's schema."""
+    """Converts statistics to columns that do not depend on the writer's schema."""
     record, wrappers = payload_field(batch, FIELD), wrapper_names(avro)
     part = partial(struct_member, record)
     nested = record.type.get_field_index("valueType") >= 0
@@ -315,7 +315,7 @@ def normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
 
 
 def wrapper_names(avro: Any) -> list[str]:
-    """Names of the records in the union of a bound, in order."""
+    """Returns the names of the records in the union of a bound, in order."""
     try:
         field = next(field for field in avro["fields"] if field["name"] == FIELD)
         record = next(branch for branch in field["type"] if isinstance(branch, dict))
@@ -326,7 +326,7 @@ def wrapper_names(avro: Any) -> list[str]:
 
 
 def _bound(union: pa.Array, wrappers: list[str]) -> pa.Array:
-    """Converts a union of wrapper records, a struct with a member for each, to one struct with few kinds of values."""
+    """Converts a union of wrapper records, a struct with a member for each, to a struct with few kinds of values."""
     slots: dict[str, list[pa.Array]] = {name: [] for name in _SLOTS}
     kinds: list[pa.Array] = []
     for number, name in enumerate(wrappers):

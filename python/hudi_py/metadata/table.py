@@ -51,7 +51,7 @@ _CHECKED: Final[dict[str, Stamps]] = {}
 """Files that this process found undamaged, by the URI of the metadata table."""
 _MAX_CHECKED: Final = 64
 _VIEWS: Final[dict[str, tuple[Storage, FileSystemView]]] = {}
-"""Views of metadata tables as this process has checked them last, with the storage of their table, by its URI."""
+"""Views of metadata tables that this process checked last, with the storage of their table, by its URI."""
 
 
 class CachedLister(StorageLister):
@@ -61,7 +61,7 @@ class CachedLister(StorageLister):
         super().__init__(storage, config)
         self._files: dict[PartitionPath, list[FileInfo]] = {}
         self.every: dict[CommittedInstants, dict[str, dict[str, int]]] = {}
-        """The `files` partition as read whole, by the instants that count; see `metadata.files.read_files`."""
+        """Fully read `files` partitions, by the instants that count; see `metadata.files.read_files`."""
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
         if partition not in self._files:
@@ -70,14 +70,10 @@ class CachedLister(StorageLister):
 
 
 def own_view_for_write(storage: Storage, own: TableState) -> FileSystemView:
-    """A view of the metadata table, to which records are about to be written under the lock of its table.
+    """Returns a view of the metadata table for writing records under its table's lock.
 
-    That which this process has checked when the action began is used again if nothing has happened since: logs since
-    table version 8 are named by their own instant, so it does not matter what failed writes have left.
-
-    Args:
-        storage: of the table.
-        own: the metadata table.
+    Reuses the view that this process checked when the action began if the timeline is unchanged. Since table version 8
+    logs are named by their own instant, so leftovers of failed writes do not matter.
     """
     before = _checked(storage) if own.config.has_completion_times else None
     if before is not None and before.timeline.files == own.timeline.files:
@@ -86,13 +82,13 @@ def own_view_for_write(storage: Storage, own: TableState) -> FileSystemView:
 
 
 def forget_checked(storage: Storage) -> None:
-    """Forgets what `own_view_for_write` uses, before another check. `storage`: of the table."""
+    """Forgets the views that `own_view_for_write` reuses, before another check. `storage` is the table's."""
     _VIEWS.pop(storage.uri, None)
 
 
 def checked_view(storage: Storage, config: TableConfig) -> FileSystemView | None:
-    """The view of the metadata table that this process has checked while it has held the table lock; None if it has
-    checked none. To be called with the lock still held.
+    """Returns the view of the metadata table that this process checked while holding the table lock; None if it checked
+    none. Call it with the lock still held.
 
     Args:
         storage, config: of the table.
@@ -129,7 +125,7 @@ class MetadataTable:
             own_view = load_view(own, CachedLister(self.storage, config))
         self._view = own_view
         self._committed = valid_instants(self.timeline, state.timeline)
-        # a savepoint has the time of its commit, which is completed
+        # a savepoint has the time of its completed commit
         pending = {instant.time for instant in state.timeline.pending if instant.action is not Action.SAVEPOINT}
         newest = state.timeline.instants[-1].time if state.timeline.instants else ""
         self.is_newest = not any(
@@ -137,12 +133,12 @@ class MetadataTable:
             for instant in self.timeline.completed
             if instant.action.comparable is Action.DELTA_COMMIT
         )
-        """Whether all its records are of writes that are completed on the table's timeline. Only then do partition
+        """Whether all its records come from writes that are completed on the table's timeline. Only then do partition
         statistics and record locations, which describe the newest state, describe the state of the timeline."""
         self._slices: dict[str, Mapping[str, Sequence[FileSlice]]] = {}
 
     def has(self, partition: str) -> bool:
-        """Whether readers may use a partition."""
+        """Tells whether readers may use a partition."""
         return partition in self.partitions
 
     def records(
@@ -157,7 +153,7 @@ class MetadataTable:
         hashed: Mapping[str, str] | None = None,
         group_prefix: str | None = None,
     ) -> RecordVersions:
-        """Versions of a partition's records; all of them unless `keys` or `prefixes` are given.
+        """Reads versions of a partition's records; all of them unless `keys` or `prefixes` are given.
 
         Args:
             keys, prefixes: only records with these keys, or with these key prefixes.
@@ -196,8 +192,8 @@ class MetadataTable:
         return assemble(parts, columns, empty, normalise)
 
     def every_file(self, read: Callable[[MetadataTable], dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
-        """Return what `read` makes of the `files` partition; once for all that use the same view of this table and see
-        the same instants, such as a write and the recording of its commit. Not to be changed."""
+        """Returns the result of `read` on the `files` partition, computed once for all users of the same view and the
+        same instants, such as a write and the recording of its commit. Must not be modified."""
         lister = self._view.lister
         if not isinstance(lister, CachedLister):
             return read(self)
@@ -214,14 +210,10 @@ class MetadataTable:
         keys: Sequence[str],
         resets: Callable[[RecordVersions], npt.NDArray[np.bool_]],
     ) -> RecordVersions:
-        """As `records` with `keys` as prefixes, but versions that later ones replace may be left out.
+        """Reads as `records` with `keys` as prefixes, but may leave out versions that later ones replace.
 
-        Reads from the newest log back until each key is found, and the rest only if one of them extends older versions:
-        the cost does not grow with the number of logs.
-
-        Args:
-            keys: whole keys, each once.
-            resets: which versions replace those before them.
+        Reads from the newest log back until each key is found, and the rest only if one of them extends older versions,
+        so the cost does not grow with the number of logs.
         """
         groups = [slice_ for slices in self.file_groups(partition).values() for slice_ in slices]
         tasks = [(at, slice_, KeySelection(prefixes=tuple(sorted(keys)))) for at, slice_ in enumerate(groups)]
@@ -233,7 +225,7 @@ class MetadataTable:
         return self.records(partition, columns, empty, normalise, prefixes=keys)
 
     def file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
-        """Newest slices of a partition's file groups in order of their numbers, by the prefix of their ids.
+        """Returns the newest slices of a partition's file groups in order of their numbers, by the prefix of their ids.
 
         There is only one prefix, except in a record index by data partition, which has one for each of them.
 
@@ -246,7 +238,7 @@ class MetadataTable:
         return found
 
     def check(self) -> None:
-        """Looks for files that are lost, or damaged in a way that shows without reading their records.
+        """Checks for files that are lost, or damaged in a way that shows without reading their records.
 
         Lists the partitions, and opens only files that this process has not checked yet, or whose size or modification
         time has changed since.
@@ -275,7 +267,7 @@ class MetadataTable:
             _VIEWS[self._root.uri] = self._root, self._view
 
     def _stamps(self, partitions: Iterable[str]) -> Stamps:
-        """Size and modification time of the files of some partitions, by path."""
+        """Returns size and modification time of the files of some partitions, by path."""
         folders = [PartitionPath(partition) for partition in partitions]
         listings = when_remote(self.storage, self._view.lister.files, folders)
         return {info.path: (info.size, info.modified_ms) for infos in listings for info in infos}
@@ -289,7 +281,8 @@ class MetadataTable:
         return found
 
     def _made(self) -> str:
-        """When it was there at the latest: the first completion, which is its creation unless that was archived."""
+        """Returns the time at which the metadata table existed at the latest: its first completion, which is its
+        creation unless that was archived."""
         return min((instant.completion_time or "" for instant in self.timeline.completed), default="")
 
     def _check_maintained(self, timeline: Timeline) -> None:
@@ -309,7 +302,7 @@ class MetadataTable:
         for instant in timeline.completed:
             if instant.action.comparable not in WRITE_ACTIONS or instant.time in own:
                 continue
-            # a planned service that completed late may have the earliest time of all, before the others were archived
+            # a planned service that completed late may have the earliest time of all, if older instants were archived
             kept = is_whole or (first is not None and instant.time > start)
             if kept and (not timed or (instant.completion_time or "") > made):
                 raise CorruptFileError(
@@ -319,7 +312,7 @@ class MetadataTable:
 
 
 def valid_instants(own: Timeline, timeline: Timeline) -> CommittedInstants:
-    """Instants whose log blocks count (`HoodieTableMetadataUtil.getValidInstantTimestamps`, 1.2.0).
+    """Returns instants whose log blocks count (`HoodieTableMetadataUtil.getValidInstantTimestamps`, 1.2.0).
 
     These are the completed instants of the table and of the metadata table, except those that are pending on the
     table's timeline: a block is written before the table's instant completes. Instants older than the metadata table's
@@ -337,7 +330,7 @@ def valid_instants(own: Timeline, timeline: Timeline) -> CommittedInstants:
 
 
 def open_metadata(state: TableState, own_view: FileSystemView | None = None) -> MetadataTable | None:
-    """The metadata table; None if the table's properties name none of its partitions, and before table version 6.
+    """Opens the metadata table; None if the table's properties name none of its partitions, and before table version 6.
 
     Older metadata tables have other file ids, and only the listing of files.
 
@@ -355,7 +348,7 @@ def open_metadata(state: TableState, own_view: FileSystemView | None = None) -> 
 
 
 def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Mapping[str, Sequence[FileSlice]]:
-    """Slices of a partition by the prefix of their file ids, in order of the numbers that follow it.
+    """Groups the slices of a partition by the prefix of their file ids, in order of the numbers after it.
 
     Args:
         uri: URI of the metadata table, for errors.
@@ -397,5 +390,5 @@ def _is_new(file: BaseFile | LogFile | None, stamps: Stamps, before: Stamps) -> 
 
 
 def _is_initial(time: str) -> bool:
-    """Whether an instant is one at which partitions are initialised."""
+    """Tells whether partitions were initialised at an instant."""
     return time.startswith("00000000000000")

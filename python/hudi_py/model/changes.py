@@ -1,4 +1,4 @@
-"""Change data capture: what tables log of their changes (`HoodieCDCUtils`, 1.2.0)."""
+"""Change data capture: what tables log about their changes (`HoodieCDCUtils`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LoggingMode(Enum):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a change log."""
+        """Returns the columns of a change log."""
         return _COLUMNS[self]
 
 
@@ -43,7 +43,7 @@ _COLUMNS: Final = {
 
 
 def logging_mode(config: TableConfig, purpose: str) -> LoggingMode:
-    """How a table with change data capture logs changes. `purpose`: what cannot be done otherwise, for the error.
+    """Returns how a table with change data capture logs changes. `purpose` completes "Cannot" in the error.
 
     Raises:
         UnsupportedTableError: the mode is unknown.

@@ -11,11 +11,11 @@ NO_PREVIOUS_COMMIT = "null"
 
 @dataclass(frozen=True, slots=True)
 class CompactedLogs:
-    """Statistics of what a compaction or log compaction read from the logs of one file slice."""
+    """Statistics of the log blocks that a compaction or log compaction read for one file slice."""
 
     files: int = 0
     size: int = 0
-    """Bytes of the blocks that counted."""
+    """Bytes of the blocks that were merged."""
     blocks: int = 0
     records: int = 0
     """Data and delete records in them."""
@@ -28,7 +28,7 @@ class CompactedLogs:
 
 @dataclass(frozen=True, slots=True)
 class WriteStat:
-    """The changes of an action to one file group. `path` is relative to the base path; sizes are in bytes."""
+    """The changes that an action made to one file group. `path` is relative to the base path; sizes are in bytes."""
 
     file_id: str
     path: str
@@ -55,7 +55,7 @@ class WriteStat:
 
     @property
     def files(self) -> dict[str, int]:
-        """Path to size of the data file and its change logs; empty if there is no data file."""
+        """Maps the paths of the data file and its change logs to sizes; empty if there is no data file."""
         return {self.path: self.file_size, **(self.cdc_stats or {})} if self.path else {}
 
 
@@ -74,12 +74,12 @@ class CommitMetadata:
 
     @property
     def written_groups(self) -> frozenset[tuple[str, str]]:
-        """Partition and file id of each file group that has new files."""
+        """Returns partition and file id of each file group with new files."""
         return frozenset((stat.partition_path, stat.file_id) for stat in self.stats)
 
     @property
     def replaced_groups(self) -> frozenset[tuple[str, str]]:
-        """Partition and file id of each file group that was replaced."""
+        """Returns partition and file id of each replaced file group."""
         return frozenset((partition, file_id) for partition, ids in self.replaced.items() for file_id in ids)
 
     @property

@@ -9,14 +9,14 @@ from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath
 
 @dataclass(frozen=True, slots=True)
 class BaseFile:
-    """A base file of one file group version."""
+    """A base file: one version of a file group."""
 
     partition: PartitionPath
     name: BaseFileName
     size: int
     """Bytes."""
     source: str | None = None
-    """Bootstrapped tables: URI of the source file, which has the rows' own columns; this file has only meta columns."""
+    """URI of the source file in a bootstrapped table. It has the rows' own columns; this file has only meta columns."""
 
     @property
     def path(self) -> str:
@@ -45,7 +45,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """A base file, if any, and the log files to merge over it, in order."""
+    """A base file, if there is one, and the log files to merge over it, in order."""
 
     partition: PartitionPath
     file_id: FileId
@@ -55,5 +55,5 @@ class FileSlice:
 
     @property
     def size(self) -> int:
-        """Size in bytes of all its files."""
+        """Returns the size of all its files in bytes."""
         return (self.base_file.size if self.base_file else 0) + sum(log.size for log in self.log_files)

@@ -30,7 +30,7 @@ class Action(str, Enum):
 
     @property
     def comparable(self) -> Action:
-        """The action of a completed instant of this kind (`InstantComparators`, 1.2.0)."""
+        """Returns the action of a completed instant of this kind (`InstantComparators`, 1.2.0)."""
         return _COMPARABLE.get(self, self)
 
 
@@ -54,7 +54,7 @@ class State(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """One action on the timeline in its highest state."""
+    """An action on the timeline, in its highest state."""
 
     time: InstantTime
     action: Action
@@ -63,11 +63,11 @@ class Instant:
     file_name: str
     """Name within the timeline folder."""
     completion_time: CompletionTime | None = None
-    """None while pending. Layout 1: the completed file's modification time, in the table's time zone."""
+    """None while pending. In layout 1, the modification time of the completed file, in the table's time zone."""
     legacy: bool = False
     """True for a completed layout-2 file without a completion time in its name, whose content is layout-1 JSON."""
     sort_key: tuple[str, str, int] = field(init=False, repr=False, compare=False)
-    """Order by requested time, comparable action, state (`InstantComparators.RequestedTimeBasedComparator`)."""
+    """Sort key: requested time, comparable action, state (`InstantComparators.RequestedTimeBasedComparator`)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sort_key", (self.time, self.action.comparable.value, int(self.state)))

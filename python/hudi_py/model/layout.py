@@ -1,7 +1,7 @@
-"""Paths of a table's own files, relative to its base path, and names that mean something there.
+"""Paths of a table's own files, relative to its base path, and names with a meaning there.
 
-Data files, which lie in partitions, have their names in `model.names`; those of the timeline's files depend on the
-table's version: `timeline.layout`.
+Names of data files are in `model.names`. Names of timeline files depend on the table's version and are in
+`timeline.layout`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROPERTIES: Final = ".hoodie/hoodie.properties"
 BACKUP: Final = ".hoodie/hoodie.properties.backup"
 """A copy of the properties while they are written anew."""
 UPDATED: Final = ".hoodie/hoodie.properties.updated"
-"""Left by an upgrade of releases before 0.11 that was killed (`UpgradeDowngrade.HOODIE_UPDATED_PROPERTY_FILE`)."""
+"""Left behind if an upgrade by a release before 0.11 was killed (`UpgradeDowngrade.HOODIE_UPDATED_PROPERTY_FILE`)."""
 TIMELINE: Final = ".hoodie/timeline"
 """The active timeline in layout 2, unless `hoodie.timeline.path` names another folder. In layouts 0 and 1 it is in
 `META_FOLDER`."""
@@ -31,30 +31,32 @@ METADATA_TABLE: Final = ".hoodie/metadata"
 INDEX_DEFINITIONS: Final = ".hoodie/.index_defs/index.json"
 """The default of `hoodie.table.index.defs.path`."""
 RECORD_KEYS: Final = ".hoodie/.index_defs/record_keys.json"
-"""Notes of hudi-py: which writes left record keys unique."""
+"""hudi-py's record of which writes kept record keys unique."""
 BUCKET_INDEX: Final = ".hoodie/.bucket_index"
 HASHING_METADATA: Final = f"{BUCKET_INDEX}/consistent_hashing_metadata"
 BUCKET_RULES: Final = f"{BUCKET_INDEX}/partition_bucket_index_meta"
 PARTITION_METAFILE: Final = ".hoodie_partition_metadata"
-"""In each partition; with the extension of base files where `hoodie.partition.metafile.use.base.format` is set."""
+"""A file in each partition; it has the extension of base files if `hoodie.partition.metafile.use.base.format` is
+set."""
 
 LOCK_FILE: Final = "lock"
-"""Within `META_FOLDER`, or the folder that `hoodie.write.lock.filesystem.path` names."""
+"""Name within `META_FOLDER`, or within the folder in `hoodie.write.lock.filesystem.path`."""
 LOCK_WAITING: Final = ".hoodie/lock.waiting"
 BROKEN_LOCK: Final = ".hoodie/lock.broken."
-"""Followed by the owner of a lock that `repair` breaks."""
+"""Prefix of the name of a lock that `repair` breaks; the owner follows."""
 LOCKS: Final = ".hoodie/.locks"
 STORAGE_LOCK: Final = f"{LOCKS}/table_lock.json"
 MARKERS: Final = ".hoodie/.temp"
 HEARTBEATS: Final = ".hoodie/.heartbeat"
 STAGING: Final = ".hoodie/.hudi_py"
 SOURCES: Final = f"{STAGING}/sources"
-"""Rows that tasks stage for a statement or a small write, before it has an instant."""
+"""Folder of rows that tasks stage for a statement or a small write before it has an instant."""
 REPAIRS: Final = ".hoodie/.hudi_py_repair"
 
 
 def marker_folder(instant: InstantTime) -> str:
-    """Folder of the instant's markers. It must hold nothing else: Java's rollback takes every file for a marker."""
+    """Returns the folder of an instant's markers. It must hold nothing else: Java's rollback takes every file in it for
+    a marker."""
     return f"{MARKERS}/{instant}"
 
 
@@ -63,35 +65,36 @@ def heartbeat_path(instant: InstantTime) -> str:
 
 
 def write_folder(instant: InstantTime) -> str:
-    """Folder of hudi-py's own files of a running write, removed with it."""
+    """Returns the folder of hudi-py's own files of a running write. It is removed with the write."""
     return f"{STAGING}/{instant}"
 
 
 def claim_path(instant: InstantTime) -> str:
-    """Exists while an attempt accepts files; holds its owner's identity. Commit and rollback remove it first."""
+    """Returns the path of the claim, which exists while an attempt accepts files and holds its owner's identity. Commit
+    and rollback remove it first."""
     return f"{write_folder(instant)}/open"
 
 
 def owner_path(instant: InstantTime) -> str:
-    """Holds the identity of the owner of an attempt at a plan until the attempt is over."""
+    """Returns the path of the file that holds the identity of an attempt's owner until the attempt is over."""
     return f"{write_folder(instant)}/owner"
 
 
 def forbidden_path(instant: InstantTime) -> str:
-    """Exists if a write was aborted before any of its tasks had begun it."""
+    """Returns the path of the file that exists if a write was aborted before any of its tasks had begun it."""
     return f"{write_folder(instant)}/barred"
 
 
 def temporary_folder(instant: InstantTime) -> str:
-    """Unpublished data files."""
+    """Returns the folder of unpublished data files."""
     return f"{write_folder(instant)}/files"
 
 
 def stage_folder(instant: InstantTime) -> str:
-    """Intermediate files of engines."""
+    """Returns the folder of an engine's intermediate files."""
     return f"{write_folder(instant)}/stage"
 
 
 def sidecar_folder(instant: InstantTime) -> str:
-    """Statistics of data files, for the metadata table."""
+    """Returns the folder of data file statistics for the metadata table."""
     return f"{stage_folder(instant)}/sidecars"

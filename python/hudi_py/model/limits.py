@@ -1,8 +1,8 @@
-"""What is read from a table may grow only so far: limits of this process, and JSON that nests within reason.
+"""Limits on what is read from a table: sizes, and the nesting of JSON.
 
-Who can put a file into a table can make it one of a few kilobytes that takes gigabytes to read. The limits are far
-above what tables have. Codecs get bytes and no options, so the limits are variables of the environment, which also
-reach the workers of Spark (`spark.executorEnv.HUDI_PY_...`).
+Anyone who can put a file into a table can craft one of a few kilobytes that takes gigabytes to read. The limits are far
+above what real tables need. Codecs get bytes and no options, so limits are environment variables, which also reach
+Spark's workers (`spark.executorEnv.HUDI_PY_...`).
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from typing import Any, Final
 from hudi_py.errors import ConfigError
 
 EXTREME: Final = 500
-"""Bytes that a byte of a base file unpacks to, from which on it is suspicious: repeated values are stored once each."""
+"""Compression ratio of a base file above which it is suspicious; repeated values do not count, since each is stored
+once."""
 UNPACKED: Final = "HUDI_PY_MAX_UNPACKED_BYTES"
-"""Bytes to which a compressed file of the timeline may grow, and columns of a row group that are packed extremely."""
+"""Maximum unpacked size in bytes of a compressed timeline file, and of the columns of a row group with a suspicious
+compression ratio."""
 SCHEMA: Final = "HUDI_PY_MAX_SCHEMA_FIELDS"
-"""Columns of a schema with all members of nested ones, each as often as its type is used."""
+"""Maximum number of columns of a schema, counting members of nested columns each time their type is used."""
 DEFAULTS: Final = {UNPACKED: 1 << 28, SCHEMA: 100_000}
 
 
 def limit(name: str) -> int:
-    """The value of a limit.
+    """Returns the value of a limit.
 
     Raises:
         ConfigError: the variable of the environment is no positive number.
@@ -40,7 +42,7 @@ def limit(name: str) -> int:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text. Raises ValueError, also for one that nests too deeply."""
+    """Parses a JSON text. Raises ValueError, also if it nests too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Names of base and log files (`FSUtils`, `HoodieLogFile`, 1.2.0), of meta columns and of what stands for null."""
+"""Names of base and log files (`FSUtils`, `HoodieLogFile`, 1.2.0), names of meta columns, and placeholders for null."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FILE_NAME: Final = "_hoodie_file_name"
 """The columns that Apache Hudi adds to rows, in this order (`HoodieRecord`)."""
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-"""The path of null and empty values (`PartitionPathEncodeUtils`, 1.2.0)."""
+"""Partition path of null and empty values (`PartitionPathEncodeUtils`, 1.2.0)."""
 OLD_NULL_PARTITION: Final = "default"
-"""The path of null and empty values until table version 4."""
+"""Partition path of null and empty values until table version 4."""
 NULL_KEY_PART: Final = "__null__"
-"""Stands for a null field in a record key of several (`KeyGenUtils`, 1.2.0)."""
+"""Placeholder for a null field in a composite record key (`KeyGenUtils`, 1.2.0)."""
 EMPTY_KEY_PART: Final = "__empty__"
-"""Stands for an empty text in such a record key."""
+"""Placeholder for an empty text in a composite record key."""
 
 _BASE = re.compile(
     r"^(?P<file_id>[^._][^_]*)_(?P<token>[^_]+)_(?P<instant>\d+)\.(?P<extension>parquet|orc|hfile|lance)$"
@@ -71,21 +71,21 @@ class LogFileName:
 
     @property
     def sort_key(self) -> tuple[str, int, str, bool]:
-        """Order of log files within a slice (`HoodieLogFile.LogFileComparator`)."""
+        """Sort key of log files within a slice (`HoodieLogFile.LogFileComparator`)."""
         return (self.instant, self.version, self.write_token, self.cdc)
 
 
 def parse_base_file_name(name: str) -> BaseFileName | None:
-    """The parts of a base file's name, or None if the name is not one."""
+    """Parses the name of a base file; None if it is not one."""
     found = _BASE.match(name)
     if not found:
         return None
-    # a table has many files, and few instants
+    # a table has many files but few instants
     return BaseFileName(FileId(found["file_id"]), found["token"], intern(found["instant"]), intern(found["extension"]))
 
 
 def parse_log_file_name(name: str) -> LogFileName | None:
-    """The parts of a log file's name, or None if the name is not one."""
+    """Parses the name of a log file; None if it is not one."""
     found = _LOG.match(name)
     if not found:
         return None
@@ -94,7 +94,7 @@ def parse_log_file_name(name: str) -> LogFileName | None:
 
 
 def new_file_id() -> FileId:
-    """A new file group id, `<uuid4>-0`."""
+    """Returns a new file group id, `<uuid4>-0`."""
     return FileId(f"{uuid.uuid4()}-0")
 
 
@@ -104,12 +104,12 @@ def join_path(*parts: str) -> str:
 
 
 def folders_above(path: str) -> list[str]:
-    """The folders in which a path lies, the outermost first: `a` and `a/b` of `a/b/c`."""
+    """Lists the folders above a path, outermost first: `a` and `a/b` for `a/b/c`."""
     parts = path.split("/")
     return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
 def nested_partitions(paths: Iterable[str]) -> list[tuple[str, str]]:
-    """The pairs of partition paths of which the second lies within the first, in order of the second."""
+    """Returns pairs of partition paths where the second lies within the first, sorted by the second."""
     known = set(paths)
     return [(outer, path) for path in sorted(known) for outer in folders_above(path) if outer in known]

@@ -1,7 +1,7 @@
-"""The operations of writes: one table of what each of them does with rows and file groups.
+"""Write operations: one table of what each does with rows and file groups.
 
-Options, checks, the pipeline in one process and in tasks, and the command line read its rows: to add an operation, add
-a member of `Operation`.
+Options, checks, the write pipeline and the command line read its rows. To add an operation, add a member of
+`Operation`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ class OperationTraits:
     """What an operation does."""
 
     needs: Literal["rows", "keys", "partitions"] = "rows"
-    """What it needs of the data: whole rows, which it adds if their keys are new, the columns of keys and partitions,
-    or only those of partitions."""
+    """What it needs from the data: whole rows, whose keys may be new; the key and partition columns; or only the
+    partition columns."""
     known: Literal["update", "delete", "refuse"] | None = None
-    """What becomes of rows whose keys the table has: they update or delete the stored rows, or they are left out or
-    refused if options ask for that. If None, no key is looked up."""
+    """What to do with rows whose keys exist: update or delete the stored rows, or skip or refuse the new ones if
+    options say so. None: keys are not looked up."""
     fills: bool = False
-    """Whether small files take added rows first; otherwise these go to new file groups, in order if options say so."""
+    """Whether added rows fill small files first. Otherwise they go to new file groups, sorted if options say so."""
     replaces: Literal["partitions", "table"] | None = None
-    """Whose file groups it replaces: those of the partitions that the data is for, or of the whole table."""
+    """Which file groups it replaces: those of partitions for which there are rows, or those of the whole table."""
 
 
 class Operation(str, Enum):
-    """What a write does to the table; the value is that of `hoodie.datasource.write.operation`."""
+    """The kind of a write; the value is the one of `hoodie.datasource.write.operation`."""
 
     UPSERT = "upsert", OperationTraits(known="update", fills=True)
     INSERT = "insert", OperationTraits(known="refuse", fills=True)
@@ -56,34 +56,34 @@ class Operation(str, Enum):
 
     @property
     def looks_up_keys(self) -> bool:
-        """Whether it looks its keys up whatever the options are."""
+        """Tells whether the operation always looks up keys, whatever the options."""
         return self.traits.known in ("update", "delete")
 
     @property
     def overwrites(self) -> bool:
-        """Whether its rows take the place of others."""
+        """Tells whether its rows replace others."""
         return self.takes_whole_rows and self.traits.replaces is not None
 
     @property
     def takes_whole_rows(self) -> bool:
-        """Whether it writes rows; otherwise they only say what to delete."""
+        """Tells whether it writes rows; otherwise they only name what to delete."""
         return self.traits.needs == "rows"
 
     @property
     def writes_files(self) -> bool:
-        """Whether it adds files to the table; otherwise it only replaces file groups."""
+        """Tells whether it adds files to the table; otherwise it only replaces file groups."""
         return self.traits.needs != "partitions"
 
     def action(self, config: TableConfig) -> Action:
-        """Return its action on the timeline of a table (`CommitUtils.getCommitActionType`)."""
+        """Returns its action on the table's timeline (`CommitUtils.getCommitActionType`)."""
         if self.traits.replaces is not None:
             return Action.REPLACE_COMMIT
         return Action.DELTA_COMMIT if config.is_mor else Action.COMMIT
 
 
 REPLACING: Final = frozenset(each.java_name for each in Operation if each.traits.replaces)
-"""The names in commit metadata of operations whose replaced file groups lose their rows."""
+"""Names, in commit metadata, of operations that delete the rows of replaced file groups."""
 ADDING: Final = frozenset(each.java_name for each in Operation if each.takes_whole_rows and not each.traits.replaces)
-"""The names of operations that add rows, and replace no file group."""
+"""Names of operations that add rows and replace no file group."""
 REWRITING: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
-"""The names of the operations of table services, which write rows to other files and change none."""
+"""Names of table services that move rows to other files without changing them."""

@@ -16,17 +16,18 @@ DATABASE = "hoodie.database.name"
 CONSISTENT_TIMESTAMPS = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
 SLASHED_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
 METADATA_TO_MAKE = "hoodie.py.metadata.partitions.to.make"
-"""hudi-py's own key: writers of Apache Hudi fail unless file groups of `...partitions.inflight` exist (seen with 1.2.0,
-table version 6). Apache Hudi keeps unknown keys."""
+"""hudi-py's own key: metadata partitions that are not complete yet. It does not use `...partitions.inflight`, since
+Apache Hudi's writers fail if the file groups of those do not exist (seen with 1.2.0, table version 6). Apache Hudi
+keeps unknown keys."""
 FIRST_WRITE = "hoodie.py.first.write"
-"""hudi-py's own key: the write that made the table for its rows, as long as nothing is committed."""
+"""hudi-py's own key: the write that created the table, as long as nothing is committed."""
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _UNICODE = re.compile(r"[0-9a-fA-F]{4}")
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values of a Java `Properties` text.
+    """Parses a Java `Properties` text.
 
     Raises:
         CorruptFileError: a `\\u` escape is not four hexadecimal digits.
@@ -50,19 +51,20 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def format_properties(properties: Mapping[str, str], comment: str) -> str:
-    """Java `Properties` text in ASCII, with sorted keys and a new checksum; `comment` becomes the first line."""
+    """Formats Java `Properties` as ASCII text, with sorted keys and a new checksum; `comment` becomes the first
+    line."""
     lines = ["#" + comment]
     lines += [f"{_escape(k, key=True)}={_escape(v, key=False)}" for k, v in sorted(with_checksum(properties).items())]
     return "\n".join(lines) + "\n"
 
 
 def checksum(properties: Mapping[str, str]) -> int:
-    """CRC-32 of `<database>.<table>` (`HoodieTableConfig.generateChecksum`)."""
+    """Computes the CRC-32 of `<database>.<table>` (`HoodieTableConfig.generateChecksum`)."""
     return zlib.crc32(f"{properties.get(DATABASE) or ''}.{properties.get(NAME, '')}".encode())
 
 
 def with_checksum(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with the checksum of their database and table name."""
+    """Returns the properties with the checksum of their database and table name."""
     return {**properties, CHECKSUM: str(checksum(properties))}
 
 
@@ -173,11 +175,12 @@ _KEYS = (
     "hoodie.timeline.history.path",
     "hoodie.timeline.path",
 )
-"""Keys on which the rows of a table depend."""
+"""Keys that determine the rows of a table."""
 
 
 def damaged_keys(properties: Mapping[str, str]) -> dict[str, str]:
-    """Unknown keys that are a missing known key with one wrong character, in the key or in place of the `=` after it.
+    """Finds unknown keys that equal a missing known key but for one character, either in the key or in place of the `=`
+    after it.
 
     The checksum covers only the table's name, so a damaged key would count as absent.
     """
@@ -192,7 +195,7 @@ def damaged_keys(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def invalid_properties(properties: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """The keys with an unknown value, and their valid values.
+    """Returns the keys with an unknown value, and the values that are valid for them.
 
     Java treats any text but `true` as false (`Boolean.parseBoolean`), even with a trailing blank, and fails on unknown
     enum constants only when they are used.
@@ -222,7 +225,7 @@ class TableConfig:
 
     @classmethod
     def of_version(cls, version: int) -> TableConfig:
-        """A table of which only the version is known, for what follows from it."""
+        """Returns the configuration of a table of which only the version is known."""
         return cls({"hoodie.table.version": str(version)})
 
     @property
@@ -244,35 +247,35 @@ class TableConfig:
 
     @property
     def has_completion_times(self) -> bool:
-        """Whether instants have a time of completion besides that of their request, by which file slices are ordered
-        (since version 8)."""
+        """Tells whether instants have a completion time, which orders file slices (since version 8)."""
         return self.version >= 8
 
     @property
     def logs_named_by_instant(self) -> bool:
-        """Whether a log file is written by one instant, and named after it (since version 8). Before, writes append to
-        a file that is named after the base file of its slice."""
+        """Tells whether each log file is written by one instant and named after it (since version 8). Before, writes
+        append to a file named after the base file of its slice."""
         return self.version >= 8
 
     @property
     def has_extended_log_blocks(self) -> bool:
-        """Whether log blocks may hold positions of rows, and values of some columns only (since version 8)."""
+        """Tells whether log blocks may hold row positions, or values of some columns only (since version 8)."""
         return self.version >= 8
 
     @property
     def defines_indexes(self) -> bool:
-        """Whether the table keeps definitions of its indexes, which indexes with names need (since version 8)."""
+        """Tells whether the table stores index definitions, which named indexes need (since version 8)."""
         return self.version >= 8
 
     @property
     def index_version(self) -> int:
-        """Version of the records of a new index (`HoodieIndexVersion`, 1.2.0): 2 since version 9, else 1."""
+        """Returns the version of the records of a new index (`HoodieIndexVersion`, 1.2.0): 2 since version 9, else
+        1."""
         return 2 if self.version >= 9 else 1
 
     @property
     def merges_by_mode(self) -> bool:
-        """Whether the merge mode, and properties beside it, say how rows merge (since version 9). Before, the payload
-        class and the merger's strategy do."""
+        """Tells whether the merge mode and related properties decide how rows merge (since version 9). Before, the
+        payload class and the merger's strategy do."""
         return self.version >= 9
 
     @property
@@ -324,7 +327,7 @@ class TableConfig:
 
     @property
     def is_metadata_table(self) -> bool:
-        """Whether this is a metadata table: only these have HFiles as base files."""
+        """Tells whether this is a metadata table: only these have HFiles as base files."""
         return self.base_file_format == "HFILE"
 
     @property
@@ -342,7 +345,7 @@ class TableConfig:
 
     @property
     def slashed_dates(self) -> bool:
-        """Whether partitions `yyyy-MM-dd` have paths `yyyy/MM/dd`."""
+        """Tells whether partitions `yyyy-MM-dd` have paths `yyyy/MM/dd`."""
         return self._flag(SLASHED_DATES, False)
 
     @property
@@ -351,12 +354,12 @@ class TableConfig:
 
     @property
     def metafiles_in_base_format(self) -> bool:
-        """Whether the metafiles of partitions have the format of base files."""
+        """Tells whether partition metafiles have the format of base files."""
         return self._flag("hoodie.partition.metafile.use.base.format", False)
 
     @property
     def timestamps_as_text(self) -> bool:
-        """Whether timestamps in record keys are texts."""
+        """Tells whether timestamps in record keys are text."""
         return self._flag(CONSISTENT_TIMESTAMPS, False)
 
     @property
@@ -411,5 +414,5 @@ class TableConfig:
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text is a number of a length that a version has: Python refuses to read one of thousands of digits."""
+    """Tells whether a text is a number short enough for a version: Python refuses to parse thousands of digits."""
     return text.isascii() and text.isdecimal() and len(text) < 10

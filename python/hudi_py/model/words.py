@@ -1,11 +1,11 @@
-"""Counts, sizes, times and odd texts in words, for people."""
+"""Formats counts, sizes, durations and untrusted text for people."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# Control characters, and those that turn the direction of the text around them: they would forge other text
+# Control characters and those that change text direction could forge the text around them
 _ESCAPED: Final = {
     number: repr(chr(number))[1:-1]
     for number in (*range(32), *range(127, 160), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
@@ -16,12 +16,13 @@ _STEERING: Final = re.compile(
 
 
 class Spoken:
-    """A result whose repr is its text, for consoles and notebooks. Its dataclasses have `repr=False`, and `_text`."""
+    """A result whose repr is readable text, for consoles and notebooks. Subclasses are dataclasses with `repr=False`,
+    and define `_text`."""
 
     __slots__ = ()
 
     def _text(self) -> str:
-        """One or more lines, in which there may be names from the table."""
+        """Renders one or more lines, which may contain names from the table."""
         raise TypeError(f"{type(self).__name__} has no text")
 
     def __str__(self) -> str:
@@ -32,12 +33,13 @@ class Spoken:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun, such as `1 file` or `1,200 files`; `noun` is singular and forms its plural with s."""
+    """Formats a count with its noun, such as `1 file` or `1,200 files`; `noun` is singular and forms its plural with
+    s."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def show_bytes(size: int) -> str:
-    """A number of bytes, in decimal units."""
+    """Formats a number of bytes in decimal units."""
     value = float(size)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:
@@ -47,7 +49,7 @@ def show_bytes(size: int) -> str:
 
 
 def show_duration(milliseconds: int) -> str:
-    """A duration in its two largest units, such as `340 ms`, `2.4 s` or `3 h 5 min`."""
+    """Formats a duration in its two largest units, such as `340 ms`, `2.4 s` or `3 h 5 min`."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
     if milliseconds < 60_000:
@@ -63,7 +65,7 @@ def show_duration(milliseconds: int) -> str:
 
 
 def readable(instant: str | None) -> str:
-    """An instant as a date and time, to the second."""
+    """Formats an instant as date and time, to the second."""
     if not instant or len(instant) < 14 or instant.startswith("0000"):
         return instant or ""
     date, time = instant[:8], instant[8:14]
@@ -71,7 +73,7 @@ def readable(instant: str | None) -> str:
 
 
 def ago(milliseconds: int) -> str:
-    """A duration until now, in its largest unit."""
+    """Formats the time since something happened in its largest unit."""
     seconds = max(milliseconds // 1000, 0)
     for size, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
@@ -80,16 +82,16 @@ def ago(milliseconds: int) -> str:
 
 
 def visible(text: str) -> str:
-    """A text on one line, whatever is in it: control characters, those that change the direction of text, and bytes
-    that are no text appear as escapes."""
+    """Renders any text on one line: control characters, characters that change text direction, and undecodable bytes
+    become escapes."""
     return text.translate(_ESCAPED).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def visible_lines(text: str) -> str:
-    """A text of several lines, each as `visible` shows it: names from a table must not steer a terminal."""
+    """Renders text of several lines, each by `visible`: names from a table must not control a terminal."""
     return text if text.isascii() and text.isprintable() else "\n".join(map(visible, text.split("\n")))
 
 
 def visible_json(text: str) -> str:
-    """JSON in which the characters that `visible` escapes are JSON's escapes; only its strings have such characters."""
+    """Renders JSON with JSON escapes for the characters that `visible` escapes; they occur only inside strings."""
     return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -10,7 +10,7 @@ _ZONE_FILES = "/zoneinfo/"
 
 
 def local_zone() -> tzinfo:
-    """The current zone of this process, from `TZ` or `/etc/localtime`; keep the value if it must not change.
+    """Returns this process's current zone, from `TZ` or `/etc/localtime`; keep the value if it must not change.
 
     A zone without a name in the time zone database becomes its current fixed offset.
     """
@@ -31,7 +31,7 @@ def local_zone() -> tzinfo:
 
 
 def local_zone_name() -> str:
-    """`local_zone` as Arrow names it: a name of the time zone database, or `+hh:mm`."""
+    """Returns the name of `local_zone` in Arrow: one of the time zone database, or `+hh:mm`."""
     zone = local_zone()
     if zone is timezone.utc:
         return "UTC"

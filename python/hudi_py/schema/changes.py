@@ -38,7 +38,7 @@ _WIDER: Final[Mapping[str, Collection[str]]] = {
 }
 """`SchemaChangeUtils.isTypeUpdateAllow`."""
 _SAME_ORDER: Final = frozenset({("int", "long"), ("int", "double"), ("float", "double"), ("decimal", "decimal")})
-"""Types by which rows can go on being ordered."""
+"""Types whose change keeps the order of values."""
 _SHOWN: Final = 20
 
 
@@ -89,7 +89,7 @@ class MoveColumn:
     place: str
     """`first`, `after` or `before`."""
     other: str = ""
-    """The column next to it, by the last part of its path; none if `first`."""
+    """The last part of the neighbouring column's path; empty if `first`."""
 
 
 ColumnChange: TypeAlias = DropColumn | RenameColumn | AddColumn | ChangeType | SetComment | SetNullable | MoveColumn
@@ -105,7 +105,7 @@ _CHANGES: Final[Mapping[str, Any]] = {
 
 
 def changes_of(found: Sequence[Mapping[str, Any]], types: pa.Schema) -> list[ColumnChange]:
-    """Return the changes of a statement in SQL.
+    """Parses the changes of a statement in SQL.
 
     Args:
         found: in order, each with `change` (`drop`, `rename`, `add`, `type`, `comment`, `nullable` or `move`) and the
@@ -133,20 +133,20 @@ def changes_of(found: Sequence[Mapping[str, Any]], types: pa.Schema) -> list[Col
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a table that are about to change."""
+    """The columns of a table that is about to change."""
 
     schema: InternalSchema
     table: str
-    """Its name, for messages."""
+    """Name of the table, for messages."""
     fixed: Mapping[str, str]
-    """Columns that may neither be dropped or renamed nor get another type, and what they are, for messages."""
+    """Columns that may not be dropped, renamed or retyped, with the reason for messages."""
     ordered: Collection[str] = ()
-    """Those of `fixed` that may become wider numbers."""
+    """Columns of `fixed` that may become wider numbers."""
     stored: bool = True
     """Whether ids are stored with the table."""
 
     def after(self, change: ColumnChange) -> Columns:
-        """The columns after a change.
+        """Returns the columns after a change.
 
         Raises:
             SchemaMismatchError: it is not possible; the message names the column and what is.
@@ -260,7 +260,7 @@ class Columns:
 
         return self._with(_with_members(self.schema.record, path[:-1], moved))
 
-    # -- finding and checking columns
+    # -- checking and looking up columns
 
     @property
     def _named(self) -> str:
@@ -276,7 +276,7 @@ class Columns:
         return _at(self.schema.record, path[:-1])
 
     def _path(self, path: str, what: str) -> tuple[str, ...]:
-        """The parts of a path as the schema has them. `what`: is about to be done, for messages."""
+        """Splits a path into parts, in the schema's spelling. `what` completes the error message."""
         kind: InternalType = self.schema.record
         found: list[str] = []
         for part in path.split("."):
@@ -326,7 +326,7 @@ class Columns:
 
 
 def _covers(path: str, name: str) -> bool:
-    """Whether a column is `name`, or a struct around it."""
+    """Tells whether a column is `name`, or a struct that contains it."""
     return f"{name}.".startswith(f"{path}.")
 
 
@@ -343,7 +343,7 @@ def _names(kind: InternalType) -> list[str]:
 
 
 def _at(kind: InternalType, path: tuple[str, ...]) -> InternalType:
-    """The type at a path that exists."""
+    """Returns the type at an existing path."""
     for part in path:
         if isinstance(kind, InternalRecord):
             kind = next(each.type for each in kind.fields if each.name == part)
@@ -358,7 +358,7 @@ def _at(kind: InternalType, path: tuple[str, ...]) -> InternalType:
 def _edited(
     kind: InternalType, path: tuple[str, ...], change: Callable[[InternalField], InternalField | None]
 ) -> InternalType:
-    """The type with another column or member at a path, or without it."""
+    """Returns the type with the column or member at a path replaced or removed."""
     head, rest = path[0], path[1:]
 
     def inside(field: InternalField) -> InternalField | None:
@@ -382,7 +382,7 @@ def _with_members(
     path: tuple[str, ...],
     change: Callable[[tuple[InternalField, ...]], tuple[InternalField, ...]],
 ) -> InternalRecord:
-    """The record with other members in the struct at a path."""
+    """Returns the record with other members in the struct at a path."""
 
     def changed(field: InternalField) -> InternalField:
         assert isinstance(field.type, InternalRecord)
@@ -399,7 +399,7 @@ def _with_members(
 
 
 def _plain_decimals(kind: InternalType) -> InternalType:
-    """Decimals under the name that Apache Hudi's DDL gives them."""
+    """Renames decimals as Apache Hudi's DDL does."""
     if isinstance(kind, InternalRecord):
         return InternalRecord(tuple(replace(each, type=_plain_decimals(each.type)) for each in kind.fields))
     if isinstance(kind, InternalArray):

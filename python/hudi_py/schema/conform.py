@@ -23,28 +23,28 @@ from hudi_py.formats.hudi_types import is_vector, vector_lists
 from hudi_py.schema.floats import java_float_texts
 
 Convert = Callable[[pa.Array, pa.DataType, str, str], pa.Array]
-"""Converts values of one non-nested type to another: (values, type, the column's dotted path, and what is being read or
-written, for messages)."""
+"""Converts values of a non-nested type to another. Arguments: values, type, the column's dotted path, and what is being
+read or written, for messages."""
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Maps members of the target type to members of the source type that have other names."""
+    """Maps members of the target type to source members with other names."""
 
     members: Mapping[str, tuple[str | None, Sources | None]]
-    """Target name to source name (None: missing, even if a member has the name) and the mapping within the member.
-    Lists have the member `element`, maps `value`."""
+    """Maps a target name to its source name and the mapping within the member. A source name of None means missing,
+    even if the source has a member of this name. Lists have the member `element`, maps `value`."""
 
     def of(self, name: str) -> tuple[str | None, Sources | None]:
-        """The source name of a target member, and the mapping within it."""
+        """Returns the source name of a target member, and the mapping within it."""
         return self.members.get(name, (name, None))
 
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """Timestamps whose stored numbers have the unit in the table's schema, not the one in the file's.
+    """Timestamps that are stored in the unit of the table's schema but labelled with the unit of the file's.
 
     Source: `HoodieSchemaRepair` and `SchemaRepair` (1.2.0).
     """
@@ -53,7 +53,7 @@ class Repairs:
     """Dotted path of a column to the Avro logical type in the table's schema."""
 
     def apply(self, array: pa.Array, path: str) -> pa.Array:
-        """The array at a path, in the type that it should have been written with."""
+        """Returns the array at a path with the type that its writer should have used."""
         wanted = self.types.get(path)
         source = array.type
         if wanted is None:
@@ -74,7 +74,7 @@ def conform(
     repairs: Repairs | None = None,
     convert: Convert | None = None,
 ) -> pa.RecordBatch:
-    """The batch with the columns of `target`, in its order and exactly its types.
+    """Returns the batch with exactly the columns, order and types of `target`.
 
     Args:
         batch: columns are matched by name; those that `target` lacks are left out.
@@ -115,12 +115,12 @@ def conform_array(
     convert: Convert | None = None,
     sources: Sources | None = None,
 ) -> pa.Array:
-    """The array as `target`; the rules are those of `conform`. `path` names the column in messages."""
+    """Conforms an array to `target` by the rules of `conform`. `path` names the column in messages."""
     return _Walk(context, None, convert or _promoted).conform(array, target, path, sources)
 
 
 def assigned_members(source: pa.DataType, target: pa.DataType, path: str) -> Sources | None:
-    """Which members of structs become those of `target` when a value is assigned to a column.
+    """Maps members of structs to those of `target`, for assigning a value to a column.
 
     Members of the same name, ignoring case; those at the same place in a struct that has other names, as Spark casts
     structs (`Cast`, 4.0) and Apache Hudi's UPDATE and MERGE INTO (1.2.0).
@@ -158,7 +158,7 @@ def assigned_members(source: pa.DataType, target: pa.DataType, path: str) -> Sou
 
 
 def promotable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a column of scalar type `source` may be read as `target`."""
+    """Tells whether a column of scalar type `source` can be promoted to `target`."""
     if source.equals(target):
         return True
     return any(fits(target) and may_become(source, target) for fits, may_become in _PROMOTIONS)
@@ -182,7 +182,7 @@ def _becomes_float(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 _PRINTED: Final = (is_text, is_bytes, pa.types.is_integer, pa.types.is_floating, pa.types.is_date, pa.types.is_decimal)
-"""Types whose values may become texts."""
+"""Types whose values may become text."""
 _PROMOTIONS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, pa.DataType], bool]]]] = (
     (pa.types.is_decimal, _becomes_decimal),
     (pa.types.is_integer, _becomes_integer),
@@ -193,11 +193,11 @@ _PROMOTIONS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.Da
     (pa.types.is_date, lambda source, _: bool(pa.types.is_date(source))),
     (pa.types.is_time, lambda source, _: bool(pa.types.is_time(source))),
 )
-"""Which types may be read as those that fit, which exclude each other."""
+"""Mutually exclusive tests of source types, with the types that each may be read as."""
 
 
 def readable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a column of scalar type `source` may be read as `target`.
+    """Tells whether a column of scalar type `source` may be read as `target`.
 
     Besides promotions these are the type changes that schema on read allows (`SchemaChangeUtils`, 1.2.0).
     """
@@ -238,7 +238,7 @@ def _promoted(array: pa.Array, target: pa.DataType, path: str, context: str) -> 
 
 
 def promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> pa.Array:
-    """Values of a type that is `readable` as `target`, in that type."""
+    """Converts values of a type that is `readable` as `target`."""
     source = array.type
     if is_text(target) and pa.types.is_floating(source):
         return java_float_texts(array).cast(target)
@@ -251,7 +251,7 @@ def promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> pa
     if pa.types.is_date(target) and is_text(source):
         return _to_date(array)
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(source):
-        # Zones are only labels: the number since the epoch is kept (a file may lack the table's zone)
+        # A zone is only a label: the number since the epoch stays (a file may lack the table's zone)
         values = array if source.tz is None else array.cast(pa.timestamp(source.unit, "UTC"))
         return values.cast(pa.timestamp(target.unit, values.type.tz), safe=False).cast(target)
     try:
@@ -263,13 +263,14 @@ def promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> pa
 
 
 def _timestamp_texts(array: pa.Array) -> pa.Array:
-    """Timestamps as text, as Spark casts them in a UTC session: without trailing zeros in the fraction."""
+    """Formats timestamps as Spark casts them to text in a UTC session: without trailing zeros in the fraction."""
     texts = pc.strftime(array, "%Y-%m-%d %H:%M:%S")
     return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".") if array.type.unit != "s" else texts
 
 
 def _to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Numbers and texts as decimals, rounded half up; invalid numbers and those with too many digits become null.
+    """Converts numbers and text to decimals, rounded half up; invalid numbers and those with too many digits become
+    null.
 
     Integers and floats are converted through their text, as in `HoodieParquetFileFormatHelper` (1.2.0).
     """
@@ -290,7 +291,7 @@ def _to_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _to_date(array: pa.Array) -> pa.Array:
-    """Texts `yyyy-MM-dd` as dates; others become null, as Spark casts them."""
+    """Parses dates `yyyy-MM-dd`; other text becomes null, as Spark casts it."""
 
     def one(text: str | None) -> datetime.date | None:
         found = None if text is None else _DATE.fullmatch(text.strip())
@@ -306,7 +307,7 @@ def _to_date(array: pa.Array) -> pa.Array:
 
 
 def _float_to_double(array: pa.Array) -> pa.Array:
-    """Doubles that print like the floats: 0.1f becomes 0.1, as in Apache Hudi and its Spark reader."""
+    """Converts floats to the doubles that print alike: 0.1f becomes 0.1, as in Apache Hudi and its Spark reader."""
     values = array.to_numpy(zero_copy_only=False)
     # through the shortest decimal text, as in Java (`Double.valueOf(floatValue + "")`)
     doubles = values.astype(np.str_).astype(np.float64) if len(values) else values.astype(np.float64)
@@ -402,8 +403,8 @@ class _Walk:
 
 
 def _offsets(array: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """Offsets from zero and the child values that they cover, also for a slice."""
-    if _is_list_view(array.type):  # lists may have any order; Arrow 26 casts them wrongly
+    """Returns offsets from zero and the child values that they cover, also for a slice."""
+    if _is_list_view(array.type):  # the lists may be in any order; Arrow 26 casts them wrongly
         lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         return np.concatenate(([0], np.cumsum(lengths))), array.flatten()
     offsets = np.asarray(array.offsets)

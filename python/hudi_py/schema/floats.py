@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def java_float_texts(array: pa.Array) -> pa.StringArray:
-    """The values of a floating-point array as printed by `Double.toString` (32 bits: `Float.toString`); keeps nulls.
+    """Formats floating-point values as `Double.toString` does (32 bits: `Float.toString`); keeps nulls.
 
     Prints the shortest digits that identify a value, as Java does since 19; older releases print a superfluous digit
     for a few values.
@@ -24,12 +24,12 @@ def java_float_texts(array: pa.Array) -> pa.StringArray:
 
 
 def java_double(value: float) -> str:
-    """`Double.toString`: at least one digit after the point, scientific outside of [1e-3, 1e7)."""
+    """Formats as `Double.toString`: at least one digit after the point, scientific outside of [1e-3, 1e7)."""
     return _java_form(value, repr(value))
 
 
 def java_float(value: float) -> str:
-    """`Float.toString`: as `java_double` with the digits a 32-bit float needs."""
+    """Formats as `Float.toString`: like `java_double`, with the digits that a 32-bit float needs."""
     return _java_form(value, np.format_float_scientific(np.float32(value), unique=True))
 
 

@@ -1,4 +1,4 @@
-"""Gives columns their ids, and turns schemas with ids into JSON and Avro.
+"""Assigns ids to columns, and converts schemas with ids to JSON and Avro.
 
 Sources: `InternalSchemaConverter` (types, and ids in the order in which it gives them), `SerDeHelper` (JSON),
 `AvroSchemaEvolutionUtils.reconcileSchema` (columns that a write adds), 1.2.0.
@@ -26,9 +26,9 @@ from hudi_py.schema.internal import (
 from hudi_py.schema.meta import META_FIELDS
 
 UNSAVED: Final = -1
-"""The `version_id` of a schema that is made by a write whose instant is not known yet."""
+"""The `version_id` of a schema that a write adds before its instant is known."""
 _OPAQUE: Final = "avro:"
-"""What stands before the Avro JSON of types that internal schemas do not have."""
+"""Prefix of the Avro JSON of types that internal schemas do not have."""
 
 _LOGICAL: Final = {
     "date": {"type": "int", "logicalType": "date"},
@@ -54,16 +54,17 @@ _FIXED: Final = re.compile(r"fixed\[(\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class DecimalName:
-    """A decimal, as internal schemas write it: `decimal(10, 2)`, `decimal_fixed(10, 2)[5]`, `decimal_bytes(10, 2)`."""
+    """A decimal type as internal schemas spell it: `decimal(10, 2)`, `decimal_fixed(10, 2)[5]`, `decimal_bytes(10,
+    2)`."""
 
     precision: int
     scale: int
     size: int | None
-    """Bytes of the fixed; None: it is stored as bytes."""
+    """Size of the fixed in bytes; None if it is stored as bytes."""
 
     @classmethod
     def of(cls, name: str) -> DecimalName | None:
-        """None: the name is that of another type."""
+        """Parses the name of a decimal type; None for any other type."""
         found = _DECIMAL.fullmatch(name)
         if found is None:
             return None
@@ -76,7 +77,8 @@ class DecimalName:
 
 
 def with_ids(avro: Mapping[str, Any], table: str = "") -> InternalSchema:
-    """The first version of a table's schema: ids in the order of the columns, those of a struct's members after it.
+    """Returns the first version of a table's schema. Ids follow the order of the columns; members of a struct come
+    after its columns.
 
     Args:
         avro: a record, with or without meta columns; they get the first ids.
@@ -92,13 +94,13 @@ def with_ids(avro: Mapping[str, Any], table: str = "") -> InternalSchema:
 
 
 def with_meta_fields(fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Fields of an Avro record, after the five meta columns."""
+    """Prepends the five meta columns to the fields of an Avro record."""
     meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_FIELDS]
     return meta + [each for each in fields if each["name"] not in META_FIELDS]
 
 
 def new_type(avro: Any, first: int, table: str, column: str) -> tuple[InternalType, int]:
-    """The internal type of a new column, whose members get ids from `first` on; and the next free id. For other
+    """Returns the internal type of a new column, whose members get ids from `first` on, and the next free id. For other
     arguments and errors see `with_ids`."""
     ids = _Ids(first, table)
     kind = ids.type(avro, column)
@@ -107,7 +109,7 @@ def new_type(avro: Any, first: int, table: str, column: str) -> tuple[InternalTy
 
 @dataclass(slots=True)
 class _Ids:
-    """Turns Avro types into internal ones, and numbers their members."""
+    """Converts Avro types to internal ones and numbers their members."""
 
     next: int
     table: str
@@ -127,7 +129,7 @@ class _Ids:
         return InternalRecord(tuple(made))
 
     def type(self, avro: Any, path: str) -> InternalType:
-        """The type of a column or member at a path. `avro`: may be nullable."""
+        """Returns the type of the column or member at a path. `avro` may be nullable."""
         avro = value_type(avro)
         kind = avro["type"] if isinstance(avro, dict) else avro
         logical = avro.get("logicalType") if isinstance(avro, dict) else None
@@ -166,12 +168,12 @@ class _Ids:
 
 
 def is_opaque(kind: str) -> bool:
-    """Whether a type stands for an Avro type that internal schemas do not have."""
+    """Tells whether a type represents an Avro type that internal schemas do not have."""
     return kind.startswith(_OPAQUE)
 
 
 def value_type(avro: Any) -> Any:
-    """An Avro type without null, and without braces around it; a list if several types are left."""
+    """Returns an Avro type without null and the wrapping dict; a list if several types are left."""
     while True:
         if isinstance(avro, list):
             values = [each for each in avro if each != "null"]
@@ -192,8 +194,8 @@ def _admits_null(avro: Any) -> bool:
 
 
 def reconciled(latest: InternalSchema, avro: Mapping[str, Any], table: str) -> InternalSchema:
-    """The schema after a write that leaves the table with the columns of `avro`: columns are matched by name, and new
-    ones get new ids. `latest` itself if nothing changed, else a schema that is `UNSAVED`.
+    """Returns the schema after a write that leaves the table with the columns of `avro`. Columns are matched by name;
+    new ones get new ids. Returns `latest` itself if nothing changed, else a schema that is `UNSAVED`.
 
     Raises:
         UnsupportedTableError: as `with_ids`.
@@ -233,7 +235,7 @@ def _reconciled_type(old: InternalType, avro: Any, ids: _Ids, path: str) -> Inte
 
 
 def _same(one: InternalType, other: InternalType) -> bool:
-    """Whether two primitive types are one: decimals have two names."""
+    """Tells whether two primitive types are equal: decimals have two names."""
     if one == other or not isinstance(one, str) or not isinstance(other, str):
         return one == other
     decimal = DecimalName.of(one)
@@ -241,7 +243,7 @@ def _same(one: InternalType, other: InternalType) -> bool:
 
 
 def last_id(schema: InternalSchema) -> int:
-    """The greatest id that the table has given to a column."""
+    """Returns the greatest id that the table has ever given to a column."""
     return max(schema.max_column_id, *(each for each in _all_ids(schema.record)))
 
 
@@ -262,7 +264,7 @@ def _all_ids(kind: InternalType) -> Iterator[int]:
 
 
 def avro_with_ids(schema: InternalSchema, before: InternalSchema, avro: Mapping[str, Any]) -> dict[str, Any]:
-    """The Avro record of a schema, without meta columns.
+    """Returns the Avro record of a schema, without meta columns.
 
     Args:
         before: an earlier version.
@@ -293,13 +295,13 @@ def _note_type(at: int, kind: InternalType, avro: Any, known: dict[int, tuple[In
     elif isinstance(kind, InternalMap):
         _note_type(kind.value_id, kind.value, avro["values"], known)
     elif isinstance(avro, dict) or (isinstance(avro, str) and avro in _PRIMITIVES):
-        # types that are named elsewhere are written out again
+        # types that are defined elsewhere are written out again
         known[at] = kind, avro
 
 
 @dataclass(slots=True)
 class _Avro:
-    """Turns internal types into Avro. Records and fixeds are named after their path, so that names are unique."""
+    """Converts internal types to Avro. Records and fixeds are named after their path, so that names are unique."""
 
     known: Mapping[int, tuple[InternalType, Any]]
 
@@ -360,12 +362,12 @@ def _primitive(kind: str, name: str) -> Any:
 
 
 def internal_json(schema: InternalSchema) -> str:
-    """The text of a commit's `latest_schema`."""
+    """Serialises a schema as the `latest_schema` of a commit."""
     return json.dumps(_dumped(schema), separators=(",", ":"), ensure_ascii=False)
 
 
 def inherited(schema: InternalSchema, history: str) -> str:
-    """A history with one more version in front. `history`: its text; empty: there is none yet."""
+    """Prepends a version to a history. `history` is its text, empty if there is none yet."""
     versions = [_dumped(schema), *(parse_json(history)["schemas"] if history else ())]
     return json.dumps({"schemas": versions}, separators=(",", ":"), ensure_ascii=False)
 

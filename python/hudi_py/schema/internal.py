@@ -58,7 +58,7 @@ class InternalField:
 
 
 InternalType: TypeAlias = str | InternalRecord | InternalArray | InternalMap
-"""Primitive types are represented by their names, for example `long` or `decimal(10, 2)`."""
+"""A primitive type is its name, such as `long` or `decimal(10, 2)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,15 @@ class InternalSchema:
     """One version of a table's schema."""
 
     version_id: int
-    """The instant of the change as a number; 0: the table's creation; -1: that of the write which makes it."""
+    """The instant of the change as a number; 0 at the table's creation; -1 for a write whose instant is not known
+    yet."""
     record: InternalRecord
     max_column_id: int = -1
-    """The greatest id that the table has ever given to a column; -1: the greatest in `record`."""
+    """The greatest id that the table has ever given to a column; -1 for the greatest in `record`."""
 
 
 def parse_internal_schema(text: str, context: str = "an internal schema") -> InternalSchema:
-    """The schema of a commit's `latest_schema`.
+    """Parses the `latest_schema` of a commit.
 
     Raises:
         CorruptFileError: the text is not the JSON of an internal schema; the message names `context`.
@@ -82,7 +83,7 @@ def parse_internal_schema(text: str, context: str = "an internal schema") -> Int
 
 
 def parse_history(text: str, context: str = "a schema history") -> tuple[InternalSchema, ...]:
-    """The versions in a completed `schemacommit` file, oldest first.
+    """Parses the versions in a completed `schemacommit` file, oldest first.
 
     Raises:
         CorruptFileError: as `parse_internal_schema`.
@@ -102,26 +103,27 @@ class SchemaHistory:
     query: InternalSchema | None = None
     """The schema of the query; None if columns are matched by name."""
     versions: tuple[InternalSchema, ...] = ()
-    """Oldest first."""
+    """The versions, oldest first."""
     repairs: tuple[tuple[str, str], ...] = ()
     """Columns whose logical type the table's schema corrects: dotted path and Avro logical type."""
 
     def at(self, instant: str) -> InternalSchema | None:
-        """The version with which an instant wrote; None if columns are matched by name."""
+        """Returns the version that an instant wrote with; None if columns are matched by name."""
         if self.query is None or not instant.isdecimal():
             return None
         found = [schema for schema in self.versions if schema.version_id <= int(instant)]
         return found[-1] if found else None
 
     def sources(self, instant: str) -> Sources | None:
-        """Maps the query's columns to those of a file written by an instant; None: by name."""
+        """Maps the query's columns to those of a file written by an instant; None if they are matched by name."""
         written = self.at(instant)
         if written is None or self.query is None:
             return None
         return _pair(self.query.record, written.record)
 
     def columns(self, instant: str, names: Iterable[str]) -> list[str]:
-        """The names that the query's columns `names` have in a file or block of an instant, without missing ones."""
+        """Returns the names that the query's columns `names` have in a file or block of an instant, without missing
+        ones."""
         sources = self.sources(instant)
         if sources is None:
             return list(names)
@@ -131,7 +133,7 @@ class SchemaHistory:
     def conform(
         self, batch: pa.RecordBatch, instant: str, target: pa.Schema, *, context: str = "", repaired: bool = False
     ) -> pa.RecordBatch:
-        """A batch of a file or log block in the schema of the query.
+        """Converts a batch of a file or log block to the schema of the query.
 
         Args:
             batch: with at least the result of `columns`.
@@ -147,13 +149,13 @@ class SchemaHistory:
         return conform(batch, target, context=context, sources=self.sources(instant), repairs=repairs)
 
     def writer_schema(self, avro: Any) -> Any:
-        """The Avro schema to decode a log block with: the one in its header, with the logical types of timestamps
-        corrected by the table's schema (`HoodieSchemaRepair`, 1.2.0)."""
+        """Returns the Avro schema for decoding a log block: the one in its header, with timestamp types corrected by
+        the table's schema (`HoodieSchemaRepair`, 1.2.0)."""
         return _repaired(avro, "", dict(self.repairs)) if self.repairs else avro
 
 
 def timestamp_repairs(avro: Any) -> tuple[tuple[str, str], ...]:
-    """The timestamps of a table's Avro schema whose files may lack the logical type, or have a wrong one.
+    """Finds timestamps of a table's Avro schema whose files may lack the logical type, or have a wrong one.
 
     Some writers have stored a timestamp in milliseconds labelled as microseconds, and local timestamps as plain longs
     (`HoodieSchemaRepair`, 1.2.0).
@@ -177,7 +179,7 @@ def _collect(avro: Any, path: str, found: list[tuple[str, str]], depth: int) -> 
 
 
 def _members(avro: Any, path: str) -> list[tuple[str, Any]]:
-    """The schemas within a schema, with their paths as in `hudi_py.schema.conform`."""
+    """Lists the schemas within a schema, with their paths as in `hudi_py.schema.conform`."""
     if isinstance(avro, list):
         values = [branch for branch in avro if branch != "null"]
         # unions of several types become structs, in which nothing is repaired
@@ -315,7 +317,7 @@ def _fields(parsed: Sequence[Any], depth: int) -> tuple[InternalField, ...]:
 
 
 def _number(parsed: Mapping[str, Any], *keys: str) -> int:
-    """A number by its key, or by the key that some releases used."""
+    """Reads a number by its key, or by the key that some releases used."""
     for key in keys:
         if key in parsed:
             return int(parsed[key])

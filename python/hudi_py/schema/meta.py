@@ -1,4 +1,4 @@
-"""Defines the five meta columns that precede a row's own columns, and which columns the files of a table hold.
+"""The five meta columns that precede a row's own columns, and the columns that files of a table hold.
 
 Files hold all columns of a row, or fewer where properties of the table say so. Sources:
 `HoodieRecord.HOODIE_META_COLUMNS`, `HoodieTableConfig.populateMetaFields` (virtual keys) and
@@ -29,20 +29,20 @@ OPERATION = "_hoodie_operation"
 
 
 def with_meta(schema: pa.Schema) -> pa.Schema:
-    """The schema with the five meta columns first, replacing columns of these names."""
+    """Prepends the five meta columns, replacing columns of the same names."""
     meta = [pa.field(name, pa.string()) for name in META_FIELDS]
     return pa.schema(meta + [field for field in schema if field.name not in META_FIELDS], metadata=schema.metadata)
 
 
 def with_operation(schema: pa.Schema) -> pa.Schema:
-    """The schema with `_hoodie_operation` after the meta columns."""
+    """Inserts `_hoodie_operation` after the meta columns."""
     if OPERATION in schema.names:
         return schema
     return schema.insert(sum(name in META_FIELDS for name in schema.names), pa.field(OPERATION, pa.string()))
 
 
 def without_meta(schema: pa.Schema) -> pa.Schema:
-    """The schema without the five meta columns."""
+    """Removes the five meta columns."""
     return pa.schema([field for field in schema if field.name not in META_FIELDS], metadata=schema.metadata)
 
 
@@ -51,15 +51,15 @@ class StoredRows:
     """How rows of a table are stored. Pickles."""
 
     has_meta: bool = True
-    """Whether base files have the meta columns."""
+    """Whether base files have meta columns."""
     key_fields: tuple[str, ...] = ()
-    """The columns that make up the record key where files have no meta columns."""
+    """The columns that make up the record key if files have no meta columns."""
     omitted: frozenset[str] = frozenset()
-    """Columns of the table that base files lack: their values are in partition paths."""
+    """Table columns that base files lack, because partition paths hold their values."""
 
     @classmethod
     def of(cls, config: TableConfig) -> StoredRows:
-        """As the properties of a table say."""
+        """Reads it from the properties of a table."""
         return cls(
             config.populates_meta_fields,
             () if config.populates_meta_fields else config.record_key_fields,
@@ -67,37 +67,37 @@ class StoredRows:
         )
 
     def columns(self, schema: pa.Schema) -> pa.Schema:
-        """The columns of base files. `schema`: the table's, with meta columns or without."""
+        """Returns the columns of base files. `schema` is the table's, with or without meta columns."""
         own = pa.schema([field for field in schema if field.name not in META_FIELDS and field.name not in self.omitted])
         return with_meta(own) if self.has_meta else own
 
     def keyed(self, schema: pa.Schema) -> pa.Schema:
-        """The columns of base files, as rows are merged: with the record key, the first one where files lack it."""
+        """Returns the columns of base files for merging: the record key comes first if files lack it."""
         stored = self.columns(schema)
         return stored if self.has_meta else pa.schema([pa.field(RECORD_KEY, pa.string()), *stored])
 
     def own_avro(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """The Avro record of the table's own columns in base files, which commits record."""
+        """Returns the Avro record of the table's own columns in base files, as recorded in commits."""
         left_out = {*META_FIELDS, *self.omitted}
         return {**record, "fields": [field for field in record["fields"] if field["name"] not in left_out]}
 
     def avro(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """The Avro record of base files."""
+        """Returns the Avro record of base files."""
         own = self.own_avro(record)
         return avro_with_meta(own) if self.has_meta else own
 
 
 def avro_with_meta(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The Avro record with the five meta columns first, replacing columns of these names."""
+    """Prepends the five meta columns to an Avro record, replacing columns of the same names."""
     own = [field for field in record["fields"] if field["name"] not in META_FIELDS]
     return {**record, "fields": [*map(avro_text_field, META_FIELDS), *own]}
 
 
 def avro_text_field(name: str) -> dict[str, Any]:
-    """A meta column in an Avro record."""
+    """Returns the Avro field of a meta column."""
     return {"name": name, "type": ["null", "string"], "doc": "", "default": None}
 
 
 def compact_json(avro: Mapping[str, Any]) -> str:
-    """An Avro record as text."""
+    """Serialises an Avro record as compact JSON."""
     return json.dumps(avro, separators=(",", ":"), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Columns and fields of structs by their dotted names: `a.b` is the field `b` of the struct `a`."""
+"""Dotted names of columns and struct fields: `a.b` is the field `b` of the struct `a`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pyarrow.compute as pc
 
 
 def column_of(name: str, schema: pa.Schema) -> str:
-    """The column that a name is, or is a field of."""
+    """Returns the column that a name refers to, directly or as a field of a struct."""
     return name if name in schema.names else name.partition(".")[0]
 
 
 def type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
-    """The type of a column or, if there is none of this name, of a field of a struct; None if there is neither."""
+    """Returns the type of a column or, if there is none of this name, of a struct field; None if neither exists."""
     if name in schema.names:
         return schema.field(name).type
     head, *rest = name.split(".")
@@ -24,12 +24,12 @@ def type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
 
 
 def backticked(name: str) -> str:
-    """A name in SQL, in backticks."""
+    """Quotes a name in backticks for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def values_at(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray | None:
-    """The values of a column or a field of a struct, null where a parent is null; None if it does not exist."""
+    """Returns the values of a column or struct field, null if a parent is null; None if it does not exist."""
     if name in table.schema.names:
         return table[name]
     if type_at(table.schema, name) is None:

@@ -1,7 +1,7 @@
-"""Matches patterns given by users, in time linear in the text.
+"""Matches patterns given by users, in linear time.
 
-Python's `re` and Java's `Pattern` backtrack, which can take exponential time even for a small pattern; Arrow's matcher
-(RE2) does not. It supports neither back-references nor look-around.
+Python's `re` and Java's `Pattern` backtrack, which can take exponential time even for a small pattern. Arrow's matcher
+(RE2) does not, but supports neither back-references nor look-around.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from hudi_py.errors import ConfigError
 
 
 def check_regex(regex: str, option: str) -> None:
-    """Raises ConfigError, naming `option`, if a text is not a regular expression, or has back-references or
+    """Raises ConfigError, naming `option`, if a text is no regular expression, or has back-references or
     look-around."""
     matching(regex, [""], option)
 
 
 def matching(regex: str, texts: Sequence[str], option: str, *, whole: bool = False) -> list[str]:
-    """The texts in which a regular expression matches; with `whole`, those that it matches completely.
+    """Returns the texts that contain a match of a regular expression; with `whole`, those that match completely.
 
     Raises:
         ConfigError: as `check_regex`.
@@ -42,13 +42,13 @@ def matching(regex: str, texts: Sequence[str], option: str, *, whole: bool = Fal
 
 
 def escaped(text: str) -> str:
-    """A regular expression that matches a text as it is."""
+    """Escapes a text for a regular expression."""
     return "".join(char if char.isalnum() or char in "_ " else f"\\x{{{ord(char):x}}}" for char in text)
 
 
 def matching_paths(pattern: str, paths: Sequence[str], option: str) -> list[str]:
-    """The paths that a glob matches folder by folder, as `FileSystem.globStatus` of Hadoop does: wildcards do not span
-    folders, and the base folder (an empty path) has no name that one could match.
+    """Returns the paths that match a glob folder by folder, as in Hadoop's `FileSystem.globStatus`: wildcards do not
+    span folders, and the base folder (an empty path) never matches.
 
     Raises:
         ConfigError: as `glob_regex`.
@@ -58,8 +58,8 @@ def matching_paths(pattern: str, paths: Sequence[str], option: str) -> list[str]
 
 
 def glob_regex(pattern: str, option: str, *, one_folder: bool = False) -> str:
-    """The regular expression of a glob (`GlobPattern` of Hadoop): `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, also nested, and
-    a backslash before a literal character.
+    """Converts a glob to a regular expression (`GlobPattern` of Hadoop): `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, also
+    nested, and a backslash before a literal character.
 
     Args:
         one_folder: whether wildcards leave out slashes.

@@ -1,8 +1,8 @@
-"""What every storage can do, and the paths it takes.
+"""The storage protocol, and the paths that it takes.
 
-A path is relative to the storage's root, `/`-separated, without a leading slash; `""` is the root itself.
-Two kinds of files are never seen through a storage: `.<name>.crc` siblings, which Hadoop's local file system writes
-beside a file and trusts over it, and the temporary files of a `put` that has not finished.
+A path is relative to the storage's root, `/`-separated, without a leading slash; `""` is the root itself. A storage
+never shows two kinds of files: `.<name>.crc` siblings, which Hadoop's local file system writes beside a file and trusts
+over it, and the temporary files of an unfinished `put`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hudi_py.storage.conditional import Version, VersionedObject
 
-# Neither Java's patterns of instants, base, log, marker and metadata files match a name of this form, nor do ours
+# Names of this form match none of Java's patterns of instants, base, log, marker and metadata files, nor ours
 TEMPORARY_PREFIX = ".hudi_py-"
 TEMPORARY_SUFFIX = ".tmp"
 _SCRATCH = re.compile(r"(^|/)\.hoodie/(\.hudi_py|\.heartbeat)/")
@@ -53,29 +53,30 @@ class Storage(Protocol):
 
     @property
     def is_local(self) -> bool:
-        """Whether the root is a folder of this machine's file system."""
+        """Tells whether the root is a folder of this machine's file system."""
         ...
 
     @property
     def can_rename(self) -> bool:
-        """Whether a file can be moved in one step. Where it cannot, a file appears whole under the name that it was
+        """Tells whether a file can be moved in one step. Otherwise a file appears whole, under the name that it was
         opened with, when it is closed."""
         ...
 
     def read(self, path: str) -> bytes:
-        """The whole file. Raises FileNotFoundError."""
+        """Reads the whole file. Raises FileNotFoundError."""
         ...
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset`, fewer where the file ends before. Raises FileNotFoundError."""
+        """Reads `length` bytes from `offset`, fewer if the file ends earlier. Raises FileNotFoundError."""
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """The file, open for reading and seeking. Raises FileNotFoundError."""
+        """Opens a file for reading and seeking. Raises FileNotFoundError."""
         ...
 
     def open_output(self, path: str) -> BinaryIO:
-        """A stream that creates or truncates the file; parents are made; complete once closed."""
+        """Opens a stream that creates or truncates the file and creates its parents; the file is complete once
+        closed."""
         ...
 
     def put(self, path: str, data: bytes) -> None:
@@ -83,31 +84,32 @@ class Storage(Protocol):
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Creates the file whole unless it exists. True when this call created it."""
+        """Creates the file whole unless it exists. Returns whether this call created it."""
         ...
 
     def names(self, path: str = "") -> list[str]:
-        """Sorted names of the files directly in a folder: `list` for callers that need neither sizes nor times."""
+        """Lists the sorted names of files directly in a folder, for callers that need neither sizes nor times."""
         ...
 
     def list(self, path: str = "") -> list[FileInfo]:
-        """Direct children sorted by path; empty when there is no such folder."""
+        """Lists direct children sorted by path; empty if there is no such folder."""
         ...
 
     def walk(self, path: str = "") -> Iterator[FileInfo]:
-        """Every file below a folder, at any depth, in no particular order."""
+        """Yields every file below a folder, at any depth, in no particular order."""
         ...
 
     def stat(self, path: str) -> FileInfo | None:
-        """The file, None when absent. Where the storage has folders, a folder too: an object store has none."""
+        """Looks up a file; None if it does not exist. If the storage has folders (object stores do not), also a
+        folder."""
         ...
 
     def delete(self, path: str) -> bool:
-        """Deletes a file; False if there was none, where the storage reports it (S3 does not)."""
+        """Deletes a file; returns False if there was none and the storage reports it (S3 does not)."""
         ...
 
     def delete_tree(self, path: str) -> None:
-        """Deletes a folder and what is below it; a missing one is fine, a file is not deleted on object stores."""
+        """Deletes a folder and everything below it. It may be missing. On object stores, a file is not deleted."""
         ...
 
     def rename(self, src: str, dst: str) -> None:
@@ -115,48 +117,48 @@ class Storage(Protocol):
         ...
 
     def touch(self, path: str) -> None:
-        """Creates an empty file, or makes now the modification time of an existing empty one."""
+        """Creates an empty file, or sets the modification time of an existing empty one to now."""
         ...
 
     def sync(self) -> None:
-        """Everything written, moved and deleted through this storage so far outlasts a power failure."""
+        """Ensures that everything written, moved and deleted through this storage so far survives a power failure."""
         ...
 
 
 @runtime_checkable
 class ConditionalStorage(Storage, Protocol):
-    """A storage that replaces a file only if it is still the version that was read: an object store."""
+    """A storage that can replace a file only if its version is still the one that was read: an object store."""
 
     def read_version(self, path: str) -> VersionedObject | None:
-        """A file with its version; None when there is none."""
+        """Reads a file with its version; None if there is none."""
         ...
 
     def replace(self, path: str, data: bytes, version: Version | None, note: str = "") -> Version | None:
-        """Writes a file whole if it is still that of `version` (None: if there is none); `data` must be content that no
-        other write has ever had. Returns the new version; None when another writer came first."""
+        """Writes a file whole if its version is still `version` (None: if there is none); no other write may ever have
+        had the same `data`. Returns the new version; None if another writer came first."""
         ...
 
 
 @runtime_checkable
 class BulkStorage(Storage, Protocol):
-    """A storage that deletes many files with one request."""
+    """A storage that can delete many files with one request."""
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Deletes files, in no particular order; missing ones are fine."""
+        """Deletes files, in no particular order. They may be missing."""
         ...
 
 
 @runtime_checkable
 class DatedStorage(Storage, Protocol):
-    """A storage on which a file can get a modification time."""
+    """A storage that can set the modification time of a file."""
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        """Gives a file a modification time, in milliseconds since the epoch. Raises FileNotFoundError."""
+        """Sets the modification time of a file, in milliseconds since the epoch. Raises FileNotFoundError."""
         ...
 
 
 def clean_path(path: str) -> str:
-    """The path without empty parts.
+    """Returns the path without empty parts.
 
     Raises:
         ConfigError: the path is absolute or has a part `.` or `..`, so might lead out of the table's folder.
@@ -173,7 +175,7 @@ def clean_path(path: str) -> str:
 
 
 def walk_folders(storage: Storage, path: str) -> Iterator[FileInfo]:
-    """`Storage.walk` where a storage lists one folder at a time."""
+    """Implements `Storage.walk` for a storage that lists one folder at a time."""
     folders = [clean_path(path)]
     while folders:
         for info in storage.list(folders.pop()):
@@ -184,35 +186,35 @@ def walk_folders(storage: Storage, path: str) -> Iterator[FileInfo]:
 
 
 def is_hidden_by_storage(name: str) -> bool:
-    """Whether a file of this name is never listed: a checksum sibling or an unfinished `put`."""
+    """Tells whether a file of this name is never listed: a checksum sibling or an unfinished `put`."""
     if not name.startswith("."):
         return False
     return name.endswith(".crc") or (name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX))
 
 
 def is_scratch(path: str) -> bool:
-    """Whether a file is of no use after a power failure, and does no harm half written: heartbeats, gates, staged
-    rows, data files not yet published."""
+    """Tells whether a file is useless after a power failure and harmless half written: heartbeats, gates, staged rows,
+    unpublished data files."""
     return _SCRATCH.search(path) is not None
 
 
 def is_lock(path: str) -> bool:
-    """Whether a file is the table's lock, which may get lost in a power failure; but half of it would name no owner,
-    and so never be broken."""
+    """Tells whether a file is the table's lock. It may be lost in a power failure, but half a lock would name no owner
+    and could never be broken."""
     return _LOCK.search(path) is not None
 
 
 def crc_sibling(path: str) -> str:
-    """Path of the checksum file which Hadoop's local file system keeps for a path."""
+    """Returns the path of the checksum file that Hadoop's local file system keeps for a path."""
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}.{name}.crc"
 
 
 def missing(uri: str, path: str) -> FileNotFoundError:
-    """The error for a file that is not there."""
+    """Returns the error for a file that does not exist."""
     return FileNotFoundError(errno.ENOENT, "No such file", f"{uri}/{path}")
 
 
 def exists(uri: str, path: str) -> FileExistsError:
-    """The error for a target that is there already."""
+    """Returns the error for a target that exists already."""
     return FileExistsError(errno.EEXIST, "File exists", f"{uri}/{path}")

@@ -1,8 +1,8 @@
-"""Writes to an object store under a condition: create unless absent, replace unless changed.
+"""Conditional writes to an object store: create unless absent, replace unless changed.
 
-A store answers "exists" or "precondition failed" to a request that was repeated because its first answer was lost, and
-any other error may come after the object was stored. So what is there decides, never the answer: an object names the
-call that wrote it in its metadata, and where a store keeps none the contents are compared.
+A store may answer "exists" or "precondition failed" to a request that was repeated because its first answer was lost,
+and any other error may arrive after the object was stored. So the stored object decides, never the answer: its metadata
+names the call that wrote it, and if a store keeps no metadata the contents are compared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from hudi_py.errors import ConfigError
 
 WRITER = "hudipywriter"
-"""Key of an object's metadata that holds a random id of the call that wrote it. Azure takes no hyphens in keys."""
+"""Metadata key that holds a random id of the writing call. Azure allows no hyphens in keys."""
 _TRIES = 5
 _PAUSE_S = 0.1
 _PROBED: set[str] = set()
@@ -25,24 +25,24 @@ _PROBED_LOCK = threading.Lock()
 
 
 class Version(NamedTuple):
-    """What a store knows one content of an object by."""
+    """A store's identifier of one version of an object."""
 
     e_tag: str | None
     version: str | None
     """Generation on Google Cloud Storage."""
 
     def mode(self) -> dict[str, str]:
-        """As obstore takes it."""
+        """Returns the condition in obstore's form."""
         return {key: value for key, value in self._asdict().items() if value is not None}
 
 
 class VersionedObject(NamedTuple):
-    """An object as it was read."""
+    """An object's content at the time it was read."""
 
     data: bytes
     version: Version
     note: str
-    """What its writer left in its metadata; empty where there is none."""
+    """The writer's note in the object's metadata; empty if there is none."""
     modified_ms: int
 
 
@@ -56,7 +56,7 @@ class ConditionalWrites:
         self._takes_metadata = True
 
     def create(self, path: str, data: bytes) -> bool:
-        """Creates an object unless there is one. True when this call created it."""
+        """Creates an object unless it exists. Returns whether this call created it."""
         writer = uuid.uuid4().hex
         for attempt in itertools.count(1):
             try:
@@ -74,7 +74,7 @@ class ConditionalWrites:
         raise AssertionError("unreachable")
 
     def replace(self, path: str, data: bytes, version: Version | None, note: str) -> Version | None:
-        """Writes an object if it is still that of `version` (None: if there is none).
+        """Writes an object if its version is still `version` (None: if there is none).
 
         Args:
             data: content that no other write has ever had.
@@ -100,7 +100,7 @@ class ConditionalWrites:
         raise AssertionError("unreachable")
 
     def read(self, path: str) -> VersionedObject | None:
-        """An object and its version; None when there is none."""
+        """Reads an object and its version; None if there is none."""
         try:
             found = self._obstore.get(self._store, path)
             meta = found.meta
@@ -114,7 +114,7 @@ class ConditionalWrites:
             return None
 
     def probe(self, name: str, shown: str, path: str) -> None:
-        """Checks once per process and store that conditions are honoured, with an object that is removed again.
+        """Checks once per process and store, with a temporary object, that conditions are honoured.
 
         Args:
             name: identifies the store.
@@ -161,9 +161,10 @@ class ConditionalWrites:
         return self._obstore.put(self._store, path, data, mode=mode)
 
     def _created_by(self, path: str, data: bytes, writer: str, error: Exception) -> bool | None:
-        """Whether this writer created the object that is there; None: there is none. Raises `error` if unknown.
+        """Tells whether this writer created the existing object; None if there is none. Raises `error` if it cannot
+        tell.
 
-        Empty content without metadata does not show it: then the store is believed where it said "exists".
+        Empty content without metadata does not identify the writer; then the store's answer "exists" is trusted.
         """
         try:
             found = self.read(path)
@@ -179,6 +180,6 @@ class ConditionalWrites:
         return bool(data) and found.data == data
 
     def _is_refusal(self, error: Exception) -> bool:
-        """Whether the store refused the request, so that nothing was stored."""
+        """Tells whether the store refused the request, so that nothing was stored."""
         names = "InvalidPathError", "NotSupportedError", "PermissionDeniedError", "UnauthenticatedError"
         return isinstance(error, tuple(getattr(self._exceptions, name) for name in names))

@@ -1,4 +1,4 @@
-"""Credentials of an object store by the name of what provides them: every process gets its own, and none travels.
+"""Named credential providers of object stores. Each process resolves its own credentials; none are pickled.
 
 Storage options: `credential_provider` is one of
 
@@ -25,7 +25,7 @@ from hudi_py.errors import ConfigError, StorageDeniedError, first_line
 
 PROVIDER: Final = "credential_provider"
 EXPIRED: Final = ("ExpiredToken", "TokenRefreshRequired", "ExpiredAuthenticationToken", "credentials have expired")
-"""What errors of stores say of credentials that have expired."""
+"""Error texts of stores that mean expired credentials."""
 _OPTIONS: Final = {
     "boto3": ("profile", "role_arn", "role_session_name", "external_id"),
     "google": (),
@@ -38,19 +38,19 @@ _KEYS: Final = {
     "aws_secret_access_key": ("aws_secret_access_key", "secret_access_key"),
     "aws_session_token": ("aws_session_token", "session_token", "aws_token", "token"),
 }
-"""boto3's names of keys, and those of the storage options."""
+"""Maps boto3's key names to storage options."""
 
 
 class _CredentialSources(NamedTuple):
-    """What gives obstore credentials for one kind of store, or says where they are."""
+    """Where obstore finds the credentials of one kind of store."""
 
     prefix: str
-    """A regular expression: names of options may have it, and variables of the environment do, in upper case."""
+    """A regular expression: an optional prefix of option names, required (in upper case) in environment variables."""
     names: frozenset[str]
     variables: frozenset[str]
-    """Variables that are no options."""
+    """Environment variables that are not options."""
     file: str
-    """Where obstore finds credentials by itself; empty: nowhere."""
+    """File in which obstore finds credentials by itself; empty if there is none."""
     advice: str
 
 
@@ -102,12 +102,12 @@ _SOURCES: Final = {
     for scheme in _PREFIXES[provider]
 }
 _METADATA_ADDRESS: Final = "169.254.169.254"
-"""Where machines of AWS, Google Cloud and Azure find the credentials of their roles."""
+"""Address at which machines of AWS, Google Cloud and Azure find the credentials of their roles."""
 _METADATA_S: Final = 0.5
-"""Seconds; it is next to the machine."""
+"""Timeout in seconds; the service runs next to the machine."""
 _NEVER: Final = datetime(9999, 1, 1, tzinfo=timezone.utc)
 _BOTO3_TTL: Final = timedelta(minutes=9)
-"""boto3 renews credentials ten minutes before they expire at the latest, so what it gives is valid this long."""
+"""boto3 renews credentials at least ten minutes before they expire, so they are valid for at least this long."""
 _GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _AZURE_SCOPE: Final = "https://storage.azure.com/.default"
 
@@ -115,7 +115,7 @@ Provider = Callable[[], Mapping[str, Any]]
 
 
 def take_provider(options: dict[str, str], uri: str) -> Provider | None:
-    """The provider that storage options name; takes them out of the options. None where they name none.
+    """Takes the provider that storage options name out of them; None if they name none.
 
     Raises:
         ConfigError: the provider does not exist, its package is missing, it does not fit the kind of store, or there
@@ -150,8 +150,8 @@ def take_provider(options: dict[str, str], uri: str) -> Provider | None:
 
 
 def check_credentials(options: Mapping[str, str], uri: str) -> None:
-    """Checks that there are credentials before the first request: obstore would ask the metadata address of a cloud's
-    machine for them, for seconds, and then name that address.
+    """Checks before the first request that there are credentials. Without them obstore would query the metadata address
+    of a cloud's machine for seconds, and then name that address in its error.
 
     Raises:
         StorageDeniedError: no option, variable of the environment or file has any, and this is no machine of a cloud.
@@ -173,12 +173,12 @@ def _is_set(value: str) -> bool:
 
 
 def asked_metadata_address(error: BaseException) -> bool:
-    """Whether obstore failed on the metadata address, which it asks where it has found no other credentials."""
+    """Tells whether obstore failed at the metadata address, which it queries if it finds no other credentials."""
     return _METADATA_ADDRESS in str(error) or "metadata.google.internal" in str(error)
 
 
 def without_credentials(uri: str, reason: str = "") -> StorageDeniedError:
-    """The error of a store for which nothing gives credentials. `reason`: more about it."""
+    """Returns the error of a store without credentials. `reason` adds details."""
     return StorageDeniedError(
         f"Cannot read or write {uri}: there are no credentials{reason}; {_SOURCES[_scheme(uri)].advice}"
     )
@@ -186,7 +186,7 @@ def without_credentials(uri: str, reason: str = "") -> StorageDeniedError:
 
 @cache
 def _has_metadata_address() -> bool:
-    """Whether something answers at the address at which machines of a cloud find their credentials."""
+    """Tells whether something answers at the metadata address of a cloud's machine."""
     try:
         socket.create_connection((_METADATA_ADDRESS, 80), timeout=_METADATA_S).close()
     except OSError:
@@ -195,8 +195,8 @@ def _has_metadata_address() -> bool:
 
 
 def boto3_client(service: str, options: Mapping[str, str], uri: str, **more: Any) -> Any:
-    """A client of boto3 for a service of AWS beside a store, with the credentials that the store has from its storage
-    options. Where they give none, or none of AWS, boto3 looks for them itself.
+    """Creates a boto3 client for a service of AWS with the store's credentials. If the storage options have none for
+    AWS, boto3 looks for them itself.
 
     Args:
         more: for the client.
@@ -209,7 +209,7 @@ def boto3_client(service: str, options: Mapping[str, str], uri: str, **more: Any
     provider = take_provider(dict(options), uri) if name is not None and scheme in _PREFIXES["boto3"] else None
     if name is None or provider is None:
         keys = {key: next((options[each] for each in names if each in options), None) for key, names in _KEYS.items()}
-        # boto3's own session would keep what the environment had for its first client, and is not for several threads
+        # boto3's default session would keep the environment of its first client, and is not thread-safe
         return boto3.Session().client(service, **keys, **more)
     credentials = importlib.import_module("botocore.credentials")
     session = importlib.import_module("botocore.session").Session()
@@ -231,7 +231,7 @@ class _Loaded:
 
 
 class _Metadata:
-    """What a provider of a store's credentials gives, as botocore takes it."""
+    """Converts the result of a credential provider to botocore's metadata."""
 
     def __init__(self, provider: Provider, name: str) -> None:
         self._provider = provider
@@ -240,7 +240,7 @@ class _Metadata:
     def __call__(self) -> dict[str, str | None]:
         try:
             found = self._provider()
-        except Exception as error:  # whatever a user's function raises
+        except Exception as error:  # a user's function may raise anything
             failed = importlib.import_module("botocore.exceptions").CredentialRetrievalError
             raise failed(provider=self._name, error_msg=first_line(error)) from None
         return {
@@ -268,7 +268,7 @@ def _function(name: str, uri: str) -> Provider:
 
 
 class _Checked:
-    """A function that returns credentials, none of which have expired."""
+    """A function that returns credentials and checks that they have not expired."""
 
     def __init__(self, function: Provider, name: str) -> None:
         self._function = function
@@ -287,7 +287,7 @@ class _Checked:
 
 
 def _boto3(given: Mapping[str, str], options: Mapping[str, str], uri: str, source: Any = None) -> Provider:
-    """`source` is a session of botocore, whose credentials are taken."""
+    """Builds the provider `boto3`. `source` is a botocore session to take credentials from."""
     boto3 = _needed("boto3", uri, "boto3", "boto3")
     auth = importlib.import_module("obstore.auth.boto3")
     errors = importlib.import_module("botocore.exceptions")
@@ -305,7 +305,7 @@ def _boto3(given: Mapping[str, str], options: Mapping[str, str], uri: str, sourc
 
 
 def _google(uri: str, source: Any = None) -> Provider:
-    """`source` are credentials of google-auth; the application's default ones without it."""
+    """Builds the provider `google`. `source` are credentials of google-auth; default: the application's."""
     auth = _needed("google.auth", uri, "google", "google-auth", "requests")
     request = _needed("google.auth.transport.requests", uri, "google", "google-auth", "requests").Request()
     if source is None:
@@ -322,7 +322,7 @@ def _google(uri: str, source: Any = None) -> Provider:
 
 
 def _azure(uri: str, source: Any = None) -> Provider:
-    """`source` is a credential of azure-identity; the default one without it."""
+    """Builds the provider `azure`. `source` is a credential of azure-identity; default: `DefaultAzureCredential`."""
     if source is None:
         source = _needed("azure.identity", uri, "azure", "azure-identity").DefaultAzureCredential()
 
@@ -338,7 +338,7 @@ def _databricks(given: Mapping[str, str], options: Mapping[str, str], uri: str) 
     if name is None:
         raise ConfigError(f"Cannot open {uri}: {PROVIDER}=databricks needs the storage option service_credential")
     try:
-        # What workers have; on the driver it is part of dbutils
+        # Available on workers; on the driver it is part of dbutils
         found = importlib.import_module("databricks.service_credentials")
     except ImportError:
         try:
@@ -369,5 +369,5 @@ def _scheme(uri: str) -> str:
 
 
 def _utc(moment: datetime) -> datetime:
-    """In the only time zone that obstore takes; a moment without one is in UTC."""
+    """Converts a time to UTC, the only zone that obstore accepts; a time without a zone is in UTC."""
     return moment.astimezone(timezone.utc) if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)

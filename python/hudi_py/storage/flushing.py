@@ -1,7 +1,7 @@
-"""Which changes to a folder are not on disk yet, and forcing them there.
+"""Tracks which changes to a folder are not on disk yet, and flushes them.
 
-A file system may bring changes to disk in any order, so after a power failure a later one can be there without an
-earlier one. Order is had by waiting: what the later change relies on is flushed first.
+A file system may write changes to disk in any order, so after a power failure a later change may be there without an
+earlier one. To keep an order, flush what the later change relies on first.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 
 from hudi_py.storage.threads import REQUESTS, in_threads
 
-# File systems that cannot flush folders, and folders above the table that may be entered but not read
+# Some file systems cannot flush folders; folders above the table may be traversable but not readable
 _NO_FOLDER_FLUSH: Final = frozenset(
     {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF, errno.EACCES, errno.EPERM}
 )
 _MAX_IN_TURN: Final = 8
-"""Files and folders that are flushed one after the other: the first brings most of the journal to disk, and the others
-take less time than it takes to start threads."""
+"""Number of files and folders to flush one after the other: the first flush writes most of the journal, and the others
+are quicker than starting threads."""
 # macOS has no fdatasync
 _flush_data = getattr(os, "fdatasync", os.fsync)
 
@@ -30,7 +30,7 @@ def flush_descriptor(descriptor: int) -> None:
 
 
 def flush_file(full: str) -> None:
-    """Forces the content of a file to disk; it may be gone."""
+    """Forces the content of a file to disk; the file may no longer exist."""
     try:
         descriptor = os.open(full, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -45,7 +45,7 @@ def flush_file(full: str) -> None:
 
 
 def flush_folder(full: str) -> None:
-    """Forces the names in a folder to disk; it may be gone."""
+    """Forces the names in a folder to disk; the folder may no longer exist."""
     try:
         descriptor = os.open(full, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -65,9 +65,9 @@ def flush_folder(full: str) -> None:
 
 
 class Unflushed:
-    """Changes below one root that were not forced to disk yet. Methods may be called from several threads.
+    """Changes below one root that were not forced to disk yet. Thread-safe.
 
-    Created files, moved files and removed files are kept apart, as creations are what moves and removals wait for.
+    Keeps created, moved and removed files apart: moves and removals wait for creations.
     """
 
     def __init__(self, root: str) -> None:
@@ -76,47 +76,47 @@ class Unflushed:
         self._flushing = threading.Lock()
         self._files: set[str] = set()
         self._created: set[str] = set()
-        """Folders with new names in them."""
+        """Folders that contain new names."""
         self._moved: set[str] = set()
         self._removed: set[str] = set()
         self._anchored: set[str] = set()
-        """Folders whose own names are on disk: another process may have made them, and not have flushed them yet."""
+        """Folders whose own names are on disk. Another process may have created a folder without flushing it yet."""
 
     def wrote(self, full: str) -> None:
-        """The content of a file is not on disk."""
+        """Records that the content of a file is not on disk."""
         with self._lock:
             self._files.add(full)
 
     def created(self, folder: str) -> None:
-        """A folder has a new name in it."""
+        """Records that a folder has a new name."""
         with self._lock:
             self._created.add(folder)
 
     def moved(self, folder: str) -> None:
-        """A folder has the name of a file that was moved there."""
+        """Records that a file was moved into a folder."""
         with self._lock:
             self._moved.add(folder)
 
     def removed(self, folder: str) -> None:
-        """A folder has lost a name."""
+        """Records that a name was removed from a folder."""
         with self._lock:
             self._removed.add(folder)
 
     def flush_created(self) -> None:
-        """Before a file is moved: what was created is on disk when this returns."""
+        """Flushes created files. Call it before moving a file."""
         self._flush(self._created)
 
     def flush_kept(self) -> None:
-        """Before a file is removed or replaced: what was created or moved is on disk when this returns."""
+        """Flushes created and moved files. Call it before removing or replacing a file."""
         self._flush(self._created, self._moved)
 
     def flush(self) -> None:
-        """Everything is on disk when this returns."""
+        """Flushes everything."""
         self._flush(self._created, self._moved, self._removed)
 
     def _flush(self, *kinds: set[str]) -> None:
-        # One at a time: another thread may be at the very changes which this one waits for. What other threads have
-        # changed meanwhile is taken along by whoever comes next
+        # One at a time: another thread may be flushing changes that this one waits for. Changes that other threads make
+        # meanwhile are flushed by the next caller
         with self._flushing:
             with self._lock:
                 files = set(self._files)
@@ -139,7 +139,7 @@ class Unflushed:
                 self._anchored |= folders
 
     def _not_anchored(self, folder: str) -> list[str]:
-        """The folders above one, up to the root, whose names in their parents may not be on disk yet."""
+        """Lists the folders from a folder up to the root whose names may not be on disk yet."""
         found: list[str] = []
         while folder not in self._anchored and len(folder) > len(self._root):
             folder = os.path.dirname(folder)

@@ -1,9 +1,9 @@
 """Tables in HDFS, through PyArrow's file system and Hadoop's own client (libhdfs).
 
-What `put` and `put_if_absent` write is never seen in part: it is written beside its place and moved there, which HDFS
-refuses where a file is in the way. A closed file is on every data node of its pipeline, and the name node's journal has
-what was moved and deleted: both outlast this process. Whether data nodes wait for their disks, and so whether a file
-outlasts a power failure of all of them, is a setting of the cluster (`dfs.datanode.synconclose`).
+`put` and `put_if_absent` never show part of a file: they write it under a temporary name and move it, and HDFS refuses
+the move if the target exists. A closed file is on every data node of its pipeline, and the name node's journal has
+every move and deletion: both survive this process. Whether data nodes flush to disk, so that a file survives a power
+failure of all of them, is a setting of the cluster (`dfs.datanode.synconclose`).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from hudi_py.storage.libhdfs import FileStatus, NameNode, UnansweredError, failu
 
 HDFS_SCHEMES: Final = frozenset({"hdfs", "viewfs"})
 _BUFFER_BYTES: Final = 1 << 20
-"""Each write to libhdfs copies its bytes into Java's memory: small ones are collected."""
+"""Size of a write to libhdfs, which copies the bytes into Java's memory; smaller writes are buffered."""
 _TRIES: Final = 5
 _NUMBERS: Final = ("replication", "default_block_size", "buffer_size")
 _OPTIONS: Final = ("user", "kerb_ticket", *_NUMBERS)
 
 
 class NameNodeClient(Protocol):
-    """What a storage asks the name node for: `libhdfs.NameNode`."""
+    """The requests of a storage to the name node: see `libhdfs.NameNode`."""
 
     def look_up(self, path: str) -> FileStatus | None: ...
     def children(self, path: str) -> list[FileStatus]: ...
@@ -57,14 +57,15 @@ class NameNodeClient(Protocol):
 
 
 class Connection(NamedTuple):
-    """To one HDFS, as one user."""
+    """A connection to one HDFS as one user."""
 
     names: NameNodeClient
     files: pafs.FileSystem
 
 
 class _Process:
-    """Connections of this process, each made once and never closed: Java's would be closed for all that share it."""
+    """Connections of this process. Each is opened once and never closed, since closing Java's file system would close
+    it for all users."""
 
     connections: Final[dict[object, Connection]] = {}
     lock = threading.Lock()
@@ -80,7 +81,7 @@ os.register_at_fork(after_in_child=_Process.after_in_child)
 
 
 class _HdfsFile(io.RawIOBase):
-    """A file that HDFS has opened for writing."""
+    """A file in HDFS that is open for writing."""
 
     def __init__(self, sink: pa.NativeFile, shown: str) -> None:
         super().__init__()
@@ -160,7 +161,7 @@ class HdfsStorage:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What was given as storage options."""
+        """Returns the storage options that were given."""
         return self._options
 
     @property
@@ -199,7 +200,7 @@ class HdfsStorage:
 
     def open_input(self, path: str) -> pa.NativeFile:
         full = self._full(path)
-        info = self._names.look_up(full)  # libhdfs prints a stack trace about a file that is not there
+        info = self._names.look_up(full)  # libhdfs prints a stack trace for a missing file
         if info is None or info.is_dir:
             raise missing(self.uri, path)
         try:
@@ -233,7 +234,7 @@ class HdfsStorage:
                     return True
                 if self._names.look_up(full) is not None:
                     break
-                # What was in the way has gone meanwhile, as a lock does
+                # The file in the way has gone meanwhile, as a lock does
             else:
                 raise StorageError(f"HDFS refuses to move a file to {self.uri}/{path}, where there is none")
         except BaseException:
@@ -283,7 +284,7 @@ class HdfsStorage:
             moved = self._names.rename(source, target)
         except UnansweredError:
             after = self._names.look_up(target)
-            # A moved file keeps its time
+            # A moved file keeps its modification time
             if self._names.look_up(source) is not None or after is None or after[1:] != before[1:]:
                 raise
             moved = True
@@ -297,7 +298,7 @@ class HdfsStorage:
         self._opened(self._full(path)).close()
 
     def sync(self) -> None:
-        """Nothing: HDFS answers once it keeps what it was sent."""
+        """Does nothing: HDFS answers only after it has stored the data."""
 
     def _opened(self, full: str) -> io.BufferedWriter:
         shown = f"{self._uri}{full[len(self._root.rstrip('/')) :]}"
@@ -315,10 +316,10 @@ class HdfsStorage:
         return temporary
 
     def _moved(self, temporary: str, full: str) -> bool:
-        """Moves a temporary file of this call to its place. False where a file is there.
+        """Moves a temporary file of this call to its target. Returns False if the target exists.
 
-        Where no answer came, the file under its random name shows what happened: it is deleted, so that the request
-        cannot be carried out later, or it is gone, which only the move can have done.
+        If no answer came, the temporary file shows what happened. If it still exists it is deleted, so that the request
+        cannot be carried out later; if not, only the move can have removed it.
         """
         try:
             return self._names.rename(temporary, full)
@@ -335,7 +336,7 @@ class HdfsStorage:
 
 
 def connection(uri: str, options: Mapping[str, str]) -> Connection:
-    """The connection of this process to the HDFS of a URI.
+    """Returns this process's connection to the HDFS of a URI.
 
     Raises:
         ConfigError: Hadoop's client is not there or does not connect, or this process was forked from one that has used
@@ -361,13 +362,13 @@ def connection(uri: str, options: Mapping[str, str]) -> Connection:
 
 
 def connect(name_node: str, options: Mapping[str, str], uri: str) -> Connection:
-    """A new connection.
+    """Opens a new connection.
 
     Args:
         uri: what is opened; part of messages.
     """
     _set_class_path(uri)
-    # Or Java would end the process on the signals for which Python has handlers, Ctrl-C among them
+    # Otherwise Java would end the process on signals that Python handles, such as Ctrl-C
     given = os.environ.get("LIBHDFS_OPTS", "")
     if "-Xrs" not in given.split():
         os.environ["LIBHDFS_OPTS"] = f"{given} -Xrs".lstrip()
@@ -375,7 +376,7 @@ def connect(name_node: str, options: Mapping[str, str], uri: str) -> Connection:
         numbers = {key: int(options[key]) for key in _NUMBERS if key in options}
     except ValueError:
         raise ConfigError(f"Cannot open {uri}: the storage options {', '.join(_NUMBERS)} take whole numbers") from None
-    # A Java file system of its own: another user of this process's libhdfs may close the one that all share
+    # A Java file system of its own: other users of libhdfs in this process may close the shared one
     settings = {f"fs.{scheme}.impl.disable.cache": "true" for scheme in sorted(HDFS_SCHEMES)}
     settings |= {key: value for key, value in options.items() if key not in _OPTIONS}
     user, ticket = options.get("user"), options.get("kerb_ticket")
@@ -395,7 +396,7 @@ _NEEDS: Final = (
 
 
 def _set_class_path(uri: str) -> None:
-    """Sets CLASSPATH as libhdfs needs it: from Hadoop where it is not set, and with the jars that a `*` stands for.
+    """Sets CLASSPATH as libhdfs needs it: from Hadoop if it is not set, with every `*` expanded to jars.
 
     Refuses one without Hadoop's classes, on which libhdfs would end the process.
     """
@@ -417,9 +418,9 @@ def _set_class_path(uri: str) -> None:
 
 @contextlib.contextmanager
 def _named(shown: str) -> Iterator[None]:
-    """Names the file in errors of PyArrow."""
+    """Adds the file's name to errors of PyArrow."""
     try:
         yield
     except OSError as error:
-        code = error.errno if error.errno in errno.errorcode else errno.EIO  # 255: an exception of Java
+        code = error.errno if error.errno in errno.errorcode else errno.EIO  # 255: a Java exception
         raise failure(code or errno.EIO, f"{first_line(error)}: '{shown}'") from None

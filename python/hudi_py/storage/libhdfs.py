@@ -1,9 +1,9 @@
-"""Names of files in HDFS, asked of Hadoop's Java client: what PyArrow's file system does not do safely.
+"""File names in HDFS through Hadoop's Java client, for what PyArrow's file system does not do safely.
 
-`pyarrow.fs.HadoopFileSystem.move` deletes a file that is in the way, and its `get_file_info` takes every error for a
-file that is not there, even a name node that does not answer (`arrow/filesystem/hdfs.cc`, 26.0); times are in seconds.
-So files are looked up, listed, moved and deleted here, by methods of `org.apache.hadoop.fs.FileSystem`, and PyArrow
-moves their bytes. libhdfs, which PyArrow has loaded, makes the connection: its handle is the Java object.
+`pyarrow.fs.HadoopFileSystem.move` deletes an existing target, and its `get_file_info` treats every error as a missing
+file, even a name node that does not answer (`arrow/filesystem/hdfs.cc`, 26.0); times are in seconds. So this module
+looks up, lists, moves and deletes files by methods of `org.apache.hadoop.fs.FileSystem`, and PyArrow transfers their
+bytes. libhdfs, which PyArrow has loaded, makes the connection: its handle is the Java object.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from hudi_py.errors import StorageDeniedError, StorageError
 
-# Places in the function tables of the Java Native Interface (jni.h), which never change
+# Positions in the function tables of the Java Native Interface (jni.h), which never change
 _ATTACH: Final = 7
 _FIND_CLASS, _EXCEPTION, _CLEAR, _PUSH_FRAME, _POP_FRAME, _GLOBAL, _DROP, _NEW = 6, 15, 17, 19, 20, 21, 23, 30
 _CLASS_OF, _METHOD, _OBJECT, _BOOLEAN, _LONG, _VOID, _FIELD, _VALUE = 31, 33, 36, 39, 54, 63, 144, 145
@@ -48,22 +48,22 @@ _REFUSALS: Final = {
     "SafeModeException": errno.EROFS,
     "QuotaExceededException": errno.EDQUOT,
 }
-"""Exceptions by which the name node refuses a request, and what they are to the system."""
+"""Exceptions by which the name node refuses a request, and the corresponding error numbers."""
 
 
 class FileStatus(NamedTuple):
     """A file or folder as the name node lists it."""
 
     path: str
-    """Absolute, without scheme and authority."""
+    """Absolute path, without scheme and authority."""
     size: int
     modified_ms: int
-    """Milliseconds since the epoch by the name node's clock."""
+    """Milliseconds since the epoch, by the name node's clock."""
     is_dir: bool
 
 
 class UnansweredError(StorageError):
-    """The name node may have done what it was asked for, or not."""
+    """It is unknown whether the name node carried out a request."""
 
 
 class NameNode:
@@ -115,7 +115,7 @@ class NameNode:
             }
 
     def look_up(self, path: str) -> FileStatus | None:
-        """The file or folder; None when there is none."""
+        """Looks up a file or folder; None if there is none."""
         try:
             with self._calls("look for", path) as call:
                 return self._entry(call, self._ask(call, _OBJECT, "status", path))
@@ -123,7 +123,7 @@ class NameNode:
             return None
 
     def children(self, path: str) -> list[FileStatus]:
-        """What is directly in a folder; empty when there is no such folder."""
+        """Lists the direct children of a folder; empty if there is no such folder."""
         found = []
         try:
             with self._calls("list", path) as call:
@@ -137,8 +137,8 @@ class NameNode:
         return [entry for entry in found if entry.path != path]  # a file is listed as itself
 
     def rename(self, source: str, target: str) -> bool:
-        """Moves a file or folder, into `target` where that is a folder. False where a file is in the way, the source is
-        missing or the target has no parent."""
+        """Moves a file or folder, into `target` if that is a folder. Returns False if a file is in the way, the source
+        is missing or the target has no parent."""
         with self._calls("move", source) as call:
             return _truth(self._ask(call, _BOOLEAN, "rename", source, self._named(call, target)))
 
@@ -150,12 +150,12 @@ class NameNode:
             self._ask(call, _VOID, "replace", source, self._named(call, target), options)
 
     def delete(self, path: str, *, recursive: bool = False) -> bool:
-        """Deletes a file or folder; False when there was none."""
+        """Deletes a file or folder; returns False if there was none."""
         with self._calls("delete", path) as call:
             return _truth(self._ask(call, _BOOLEAN, "delete", path, int(recursive)))
 
     def make_folder(self, path: str) -> None:
-        """Makes a folder and those above it; one that is there is fine."""
+        """Creates a folder and its parents; it may exist."""
         with self._calls("make the folder", path) as call:
             self._ask(call, _BOOLEAN, "make_folder", path)
 
@@ -171,7 +171,7 @@ class NameNode:
         named = call(_OBJECT, status, self._methods["path"], None)
         shown = call(_OBJECT, named, self._methods["text"], None)
         path = _text(call, shown)
-        # A URI, but with nothing escaped
+        # A URI with nothing escaped
         _, has_authority, rest = path.partition("://")
         if has_authority:
             path = "/" + rest.partition("/")[2]
@@ -183,9 +183,10 @@ class NameNode:
 
     @contextlib.contextmanager
     def _calls(self, what: str, path: str) -> Iterator[Callable[..., Any]]:
-        """Calls of JNI in this thread, of which an exception becomes an OSError."""
+        """Gives access to JNI in this thread; a Java exception becomes an OSError."""
         if not hasattr(self._threads, "attached"):
-            # A call of libhdfs attaches a thread to Java until the thread ends; attached otherwise, it would stay so
+            # A call of libhdfs detaches the thread from Java when it ends; a thread attached otherwise would stay
+            # attached
             self._library.hdfsGetWorkingDirectory(self._files, ctypes.create_string_buffer(4096), 4096)
             self._threads.attached = True
         table = ctypes.c_void_p()
@@ -214,7 +215,7 @@ def _error(text: str, what: str, shown: str) -> OSError:
 
 
 def failure(code: int, message: str) -> OSError:
-    """What a request fails with: the error of the system that says what is in the way, or a StorageError."""
+    """Returns the error of a failed request: an OS error that names the cause, or a StorageError."""
     if code in (errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
         return OSError(code, message)
     error = (StorageDeniedError if code in (errno.EACCES, errno.EPERM) else StorageError)(message)
@@ -223,7 +224,8 @@ def failure(code: int, message: str) -> OSError:
 
 
 def _call(table: ctypes.c_void_p, place: int, *arguments: Any) -> Any:
-    """A function of a table of JNI, whose first argument is the table's owner. All others are as wide as a pointer."""
+    """Returns a function from a JNI table. Its first argument is the table's owner; all others are as wide as a
+    pointer."""
     functions = ctypes.cast(table, ctypes.POINTER(ctypes.POINTER(ctypes.c_void_p)))
     kind = ctypes.CFUNCTYPE(ctypes.c_void_p, *[ctypes.c_void_p] * (len(arguments) + 1))
     address = functions[0][place]
@@ -236,12 +238,12 @@ def _values(*values: int) -> Any:
 
 
 def _truth(value: int | None) -> bool:
-    """A `jboolean`: the rest of what a register holds may be anything."""
+    """Converts a `jboolean`: the upper bits of the register may be anything."""
     return bool((value or 0) & 0xFF)
 
 
 def _number(value: int | None) -> int:
-    """A `jsize`, likewise."""
+    """Converts a `jsize`, likewise."""
     return (value or 0) & 0xFFFFFFFF
 
 
@@ -258,7 +260,7 @@ def _described(call: Callable[..., Any], thrown: int) -> str:
 
 
 def _load() -> Any:
-    """libhdfs where PyArrow looks for it, which has loaded it and the Java machine already."""
+    """Loads libhdfs from where PyArrow finds it; PyArrow has already loaded it and the Java machine."""
     name = "libhdfs.dylib" if sys.platform == "darwin" else "libhdfs.so"
     home, named = os.environ.get("HADOOP_HOME"), os.environ.get("ARROW_LIBHDFS_DIR")
     places = [name, f"./{name}"]

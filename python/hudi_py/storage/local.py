@@ -1,15 +1,15 @@
 """Tables on this machine's file system.
 
-What is written outlasts a power failure as follows (`durable`):
+With `durable`, writes survive a power failure as follows:
 
-- The content of `put` and `put_if_absent` is on disk before the file has its name, so that it is never half there.
-- Before a file is moved, all that was created before is on disk; before one is removed or replaced, all that was
-  created or moved. So no deletion, nor a published file, can outlast what made it right.
-- `sync` waits for everything. What is to count only once other files are there comes after a `sync`.
+- The content of `put` and `put_if_absent` is on disk before the file gets its name, so no file is ever half written. -
+Before a file is moved, everything created earlier is on disk; before one is removed or replaced, everything created or
+moved earlier is. So neither a deletion nor a published file can survive without what it relies on. - `sync` waits for
+everything. Call it before writing a file that may count only once other files are there.
 
-Reading follows symbolic links. Deleting does not follow one out of the root (`check_folders`): whoever may put a link
-into a table's folder could otherwise have the next clean or rollback delete files elsewhere, with the rights of whoever
-runs it.
+Reads follow symbolic links. Deletions do not follow one out of the root (`check_folders`): otherwise anyone who may put
+a link into a table's folder could make the next clean or rollback delete files elsewhere, with the rights of the user
+who runs it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hudi_py.storage.base import (
 )
 from hudi_py.storage.flushing import Unflushed, flush_descriptor
 
-# What file systems without hard links answer
+# Error numbers of file systems without hard links
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
 )
@@ -53,7 +53,7 @@ _LOCAL = "file://"
 
 
 class _LocalFile(io.FileIO):
-    """A file that is named by what fails in writing it: the system names none when the disk is full."""
+    """A file that adds its name to errors of writing; the system names none when the disk is full."""
 
     def __init__(self, full: str, closed: Callable[[], None]) -> None:
         super().__init__(full, "wb")
@@ -73,10 +73,10 @@ class _LocalFile(io.FileIO):
 
 
 class LocalStorage:
-    """A folder of this machine. A changed or deleted file loses its `.crc` sibling, or Hadoop would refuse the file.
+    """A folder of this machine. Changing or deleting a file removes its `.crc` sibling, or Hadoop would refuse the
+    file.
 
-    `durable`: whether what is written is forced to disk, see above. What another process has written is for that
-    process to `sync`.
+    `durable`: whether writes are forced to disk, see above. Each process syncs its own writes.
     """
 
     __slots__ = ("_unflushed", "durable", "root")
@@ -124,7 +124,7 @@ class LocalStorage:
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         try:
             with open(self._full(path), "rb", buffering=0) as file:
-                # One pread may return less than asked for without being at the end
+                # One pread may return less than requested before the end of the file
                 pieces: list[bytes] = []
                 while length > 0 and (piece := os.pread(file.fileno(), length, offset)):
                     pieces.append(piece)
@@ -188,7 +188,7 @@ class LocalStorage:
                     try:
                         is_dir = entry.is_dir()
                         status = entry.stat()
-                    except (FileNotFoundError, NotADirectoryError):  # deleted since it was listed, or a dangling link
+                    except (FileNotFoundError, NotADirectoryError):  # deleted since the listing, or a dangling link
                         continue
                     size = 0 if is_dir else status.st_size
                     found.append(FileInfo(prefix + name, size, status.st_mtime_ns // 1_000_000, is_dir))
@@ -260,7 +260,7 @@ class LocalStorage:
             os.rename(source, target)
             return
         try:
-            # A hard link fails where a rename would overwrite
+            # A hard link fails if the target exists; a rename would overwrite it
             os.link(source, target)
         except FileExistsError:
             raise exists(self.uri, dst) from None
@@ -296,7 +296,7 @@ class LocalStorage:
             self._unflushed.flush()
 
     def _keeps(self, path: str) -> bool:
-        """Whether the file is to outlast a power failure."""
+        """Tells whether the file must survive a power failure."""
         if not self.durable or is_scratch(path) or is_lock(path):
             return False
         return not is_hidden_by_storage(path.rpartition("/")[2])
@@ -307,13 +307,13 @@ class LocalStorage:
             self._unflushed.created(os.path.dirname(full))
 
     def _make_folder(self, full: str) -> None:
-        """Makes a folder and those above it; one that is there is fine."""
+        """Creates a folder and its parents; it may exist."""
         if os.path.isdir(full):
             return
         parent = os.path.dirname(full)
         if parent != full:
             self._make_folder(parent)
-        with contextlib.suppress(FileExistsError):  # if it is no folder, creating a file in it says so
+        with contextlib.suppress(FileExistsError):  # if it is no folder, creating a file in it fails with a clear error
             os.mkdir(full)
             if self.durable and not is_scratch(full):
                 self._unflushed.created(parent)
@@ -328,7 +328,7 @@ class LocalStorage:
         try:
             os.link(temporary, full)
         except FileExistsError:
-            # Or it is this very file: NFS may make the link, lose the answer and ask again
+            # The target may be this very file: NFS may create the link, lose the answer and try again
             return os.stat(temporary).st_nlink > 1
         except OSError as error:
             if error.errno not in _NO_LINKS:
@@ -363,7 +363,7 @@ class LocalStorage:
             return False
         try:
             _write_all(descriptor, data, full, durable)
-        except BaseException:  # a part of it would count as the whole
+        except BaseException:  # part of a file would count as the whole
             _unlink(full)
             raise
         finally:
@@ -400,7 +400,7 @@ def _drop_crc(full: str) -> None:
 
 def _remove_tree(full: str) -> None:
     while os.path.isdir(full):
-        # Gone files are another process deleting the same tree: start over with what is left
+        # Missing files mean that another process deletes the same tree: start over with what is left
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(full)
 
@@ -426,7 +426,8 @@ def check_folder(root: str, folder: str, purpose: str = "delete files") -> None:
 
 
 def check_folders(storage: Storage, folders: Iterable[str], purpose: str) -> None:
-    """`check_folder` for folders of a storage, given by paths relative to its root. Only local ones have links.
+    """Checks folders as `check_folder` does, given by paths relative to a storage's root. Only local storages have
+    links.
 
     Raises:
         ConfigError: a path is absolute, or has a part `.` or `..`.

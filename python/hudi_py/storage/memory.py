@@ -1,4 +1,4 @@
-"""Tables in this process's memory: for tests, and for data that need not outlive the process."""
+"""Tables in this process's memory, for tests and short-lived data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hudi_py.storage.base import FileInfo, clean_path, exists, is_hidden_by_stor
 
 
 class _Files:
-    """One named store. Folders exist by the files below them."""
+    """One named store. A folder exists if there are files below it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -178,9 +178,9 @@ class MemoryStorage:
             self._files.entries[full] = (data, _now_ms())
 
     def sync(self) -> None:
-        """Nothing: memory outlasts nothing."""
+        """Does nothing: memory does not survive the process."""
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        """Gives a file a modification time, milliseconds since the epoch. Raises FileNotFoundError."""
+        """Sets the modification time of a file, in milliseconds since the epoch. Raises FileNotFoundError."""
         with self._files.lock:
             self._files.entries[self._full(path)] = (self.read(path), modified_ms)

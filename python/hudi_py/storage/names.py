@@ -1,4 +1,4 @@
-"""Names of storage options: those of obstore, and what deltalake, pyiceberg and s3fs call the same settings."""
+"""Names of storage options: obstore's, and what deltalake, pyiceberg and s3fs call the same settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLIENT: Final = frozenset(
         "user_agent",
     }
 )
-"""Options which obstore takes apart from those of a kind of store, and panics over among them."""
+"""Options of obstore's HTTP client. It takes them separately, and panics if they are among the store's."""
 _KIND: Final = re.compile("^(aws|azure|google)_")
 _S3: Final = {
     # pyiceberg
@@ -73,7 +73,7 @@ _SECONDS: Final = ("connect_timeout", "read_timeout", "timeout")
 
 
 def known_names(options: Mapping[str, Any], scheme: str) -> dict[str, str]:
-    """Storage options by the names and in the forms that obstore knows. Unknown names stay as they are, in lower case.
+    """Translates storage options to obstore's names and values. Unknown names stay as they are, in lower case.
 
     Args:
         options: names in upper or lower case. As in s3fs, `client_kwargs` may have further ones, and `use_ssl` says
@@ -112,7 +112,7 @@ def known_names(options: Mapping[str, Any], scheme: str) -> dict[str, str]:
 
 
 def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The options of the kind of store, and those of the connections to it."""
+    """Splits options into those of the store and those of its connections."""
     bare = {key: _KIND.sub("", key) for key in options}
     client = {bare[key]: value for key, value in options.items() if bare[key] in CLIENT}
     return {key: value for key, value in options.items() if bare[key] not in CLIENT}, client

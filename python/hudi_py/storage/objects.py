@@ -40,12 +40,12 @@ from hudi_py.storage.transfer import READ_AHEAD_BYTES, Download, Upload
 
 SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure"})
 _DENIED_UPLOAD = "The operation lacked "
-"""How the error of a denied upload begins: of these obstore says no more than OSError."""
+"""Beginning of the error of a denied upload, for which obstore raises a plain OSError."""
 
 
 class _Fork:
-    """obstore's threads do not survive a fork: where one has sent a request, a child would wait forever for its
-    answers."""
+    """Detects a fork: obstore's threads do not survive one, so a child would wait forever for answers to its
+    requests."""
 
     requested = False
     forked = False
@@ -104,7 +104,7 @@ class ObjectStorage:
         named = known_names(storage_options or {}, parts.scheme.lower())
         self._unchecked = store is None
         if store is None:
-            # Hudi's paths are not percent-decoded, URLs are
+            # Hudi's paths are not percent-decoded, but URLs are
             config, client = split_options(named)
             more: dict[str, Any] = {"retry_config": _retries(config, self._uri)}
             provider = take_provider(config, self._uri)
@@ -148,7 +148,7 @@ class ObjectStorage:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What was given as storage options, for opening another place in the same way; not to be shown."""
+        """Returns the storage options that were given, to open another location the same way; never show them."""
         return self._options
 
     @property
@@ -186,7 +186,8 @@ class ObjectStorage:
         return pa.PythonFile(Download(self, path, size, end), mode="r")
 
     def _end_of(self, path: str) -> tuple[int, bytes]:
-        """Size and last bytes of a file: where Parquet files are read first, and all of a small file."""
+        """Reads size and last bytes of a file: the part of a Parquet file that is read first, and all of a small
+        file."""
         if not self._takes_suffixes:
             info = self._head(path)
             if info is None:
@@ -198,7 +199,7 @@ class ObjectStorage:
                 return int(found.meta["size"]), bytes(found.bytes())
         except FileNotFoundError:
             raise
-        except OSError:  # of an empty file there is no last byte
+        except OSError:  # an empty file has no last byte
             info = self._head(path)
             if info is None or info.size:
                 raise
@@ -208,7 +209,7 @@ class ObjectStorage:
         return cast(BinaryIO, Upload(self, clean_path(path)))
 
     def writer(self, path: str, part_bytes: int, parts_at_once: int) -> Any:
-        """obstore's writer of one object."""
+        """Opens obstore's writer of one object."""
         with self.asked(path):
             return self._obstore.open_writer(
                 self._store, path, buffer_size=part_bytes, max_concurrency=parts_at_once
@@ -220,20 +221,20 @@ class ObjectStorage:
             self._obstore.put(self._store, path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """As `Storage`. Raises ConfigError where the store ignores conditions."""
+        """See `Storage`. Raises ConfigError if the store ignores conditions."""
         path = clean_path(path)
         with self.asked(path):
             self._probe()
             return self._conditional.create(path, data)
 
     def read_version(self, path: str) -> VersionedObject | None:
-        """A file with its version; None when there is none."""
+        """Reads a file with its version; None if there is none."""
         path = clean_path(path)
         with self.asked(path):
             return self._conditional.read(path)
 
     def replace(self, path: str, data: bytes, version: Version | None, note: str = "") -> Version | None:
-        """Writes a file whole if it is still that of `version` (None: if there is none).
+        """Writes a file whole if its version is still `version` (None: if there is none).
 
         Args:
             data: content that no other write has ever had: it shows whose the file is after a lost answer.
@@ -291,14 +292,14 @@ class ObjectStorage:
         return True
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """As `BulkStorage`: one request for a thousand objects where the store can."""
+        """See `BulkStorage`. Deletes a thousand objects with one request if the store can."""
         wanted = [clean_path(path) for path in paths]
         if not wanted:
             return
         try:
             with self.asked(wanted[0]):
                 self._obstore.delete(self._store, wanted)
-        except FileNotFoundError:  # from stores that delete one by one, which stops there
+        except FileNotFoundError:  # from stores that delete one by one, and stop here
             for path in wanted:
                 self.delete(path)
 
@@ -317,7 +318,7 @@ class ObjectStorage:
         self.put(path, b"")
 
     def sync(self) -> None:
-        """Nothing: a store answers once it keeps what it was sent."""
+        """Does nothing: a store answers only after it has stored the data."""
 
     def _head(self, path: str) -> FileInfo | None:
         try:
@@ -327,7 +328,7 @@ class ObjectStorage:
             return None
 
     def _pages(self, path: str) -> Iterator[Sequence[Mapping[str, Any]]]:
-        """What is below a path, some at a time."""
+        """Yields pages of what is below a path."""
         with self.asked(path):
             pages = iter(self._obstore.list(self._store, path or None))
         while True:
@@ -339,8 +340,8 @@ class ObjectStorage:
 
     @contextlib.contextmanager
     def asked(self, path: str) -> Iterator[None]:
-        """Raises what a request for the path fails with as StorageError, an OSError, as other storages do: obstore has
-        errors of its own, which end in pages of its state, and panics."""
+        """Raises errors of a request for the path as StorageError, an OSError, as other storages do. obstore has error
+        classes of its own, whose messages include pages of internal state, and panics."""
         if not self._in_memory:
             if _Fork.forked:
                 raise ConfigError(
@@ -375,7 +376,7 @@ class ObjectStorage:
                 raise without_credentials(
                     self._uri, f", and the machine's own address for them gave none ({answer})"
                 ) from None
-            if what.endswith("builder error"):  # all that it says of it
+            if what.endswith("builder error"):  # its message says no more
                 what += " (an http:// endpoint needs the storage option allow_http=true)"
             raise (StorageDeniedError if denied else StorageError)(f"{what}: '{self.uri}/{path}'") from None
         except BaseException as error:
@@ -385,7 +386,7 @@ class ObjectStorage:
 
 
 def _retries(options: dict[str, str], uri: str) -> dict[str, Any] | None:
-    """How often and how long a request is repeated, taken out of the options; None: as obstore does."""
+    """Takes how often and how long to repeat a request out of the options; None for obstore's defaults."""
     found: dict[str, Any] = {}
     try:
         if "max_retries" in options:

@@ -1,4 +1,4 @@
-"""From a URI to a storage."""
+"""Opens the storage of a URI."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ StrPath = str | os.PathLike[str]
 
 
 def path_text(path: StrPath) -> str:
-    """A path or URI as text, `~` expanded.
+    """Converts a path or URI to text and expands `~`.
 
     Raises:
         ConfigError: it is empty, no path at all, or a URI in an object of `pathlib`, which drops a slash of it.
@@ -36,19 +36,19 @@ def path_text(path: StrPath) -> str:
 
 
 def open_beside(storage: Storage, uri: str) -> Storage:
-    """The storage rooted at another URI, with the credentials of one that is open. Raises as `open_storage`."""
+    """Opens the storage at another URI with the credentials of an open one. Raises as `open_storage`."""
     return open_storage(uri, storage.options if isinstance(storage, (ObjectStorage, HdfsStorage)) else None)
 
 
 def with_durability(storage: Storage, durable: bool) -> Storage:
-    """The storage as one that forces what it writes to disk, or not; itself where it has no choice."""
+    """Returns the storage with forced flushes on or off; the same storage if it has no such choice."""
     if type(storage) is LocalStorage and storage.durable is not durable:
         return LocalStorage(storage.root, durable=durable)
     return storage
 
 
 def open_storage(uri: StrPath, storage_options: Mapping[str, str] | None = None) -> Storage:
-    """The storage rooted at a table's base path.
+    """Opens the storage at a table's base path.
 
     Takes a local path (relative ones from the working directory, `~` for the user's home), `file:` URIs,
     `memory://<name>[/<folder>]`, the object stores `s3`, `s3a`, `gs`, `az`, `abfs`, `abfss`, `hdfs` and `viewfs`. As in
@@ -58,7 +58,7 @@ def open_storage(uri: StrPath, storage_options: Mapping[str, str] | None = None)
         ConfigError: the URI is empty, its scheme is not one of these, or obstore refuses it.
     """
     uri = path_text(uri)
-    if storage_options:  # secrets of other services travel with them, by keys of Hudi
+    if storage_options:  # secrets of other services travel with them, under Hudi's keys
         storage_options = {
             key: value for key, value in storage_options.items() if not key.startswith("hoodie.")
         } or None
@@ -67,7 +67,7 @@ def open_storage(uri: StrPath, storage_options: Mapping[str, str] | None = None)
     if not scheme:
         return LocalStorage(uri)
     if scheme == "file":
-        # file:/path, file:///path and file://localhost/path name the same file
+        # file:/path, file:///path and file://localhost/path are the same file
         path = "/" + rest.lstrip("/") if not rest.startswith("//localhost/") else rest[len("//localhost") :]
         return LocalStorage(path)
     if scheme == "memory":

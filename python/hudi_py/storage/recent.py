@@ -1,4 +1,4 @@
-"""What a process has read lately of files that do not change."""
+"""A size-bounded cache of values from files that do not change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _V = TypeVar("_V")
 
 
 class Recent(Generic[_K, _V]):
-    """Values by key, as many as fit; the least recently used ones go first. Thread-safe."""
+    """Keeps values by key up to a total size, and evicts the least recently used ones. Thread-safe."""
 
     def __init__(self, max_bytes: int, max_value_bytes: int | None = None) -> None:
         """
@@ -35,7 +35,7 @@ class Recent(Generic[_K, _V]):
             return found[0]
 
     def take(self, key: _K) -> _V | None:
-        """As `get`, for the last time."""
+        """Removes and returns a value."""
         with self._lock:
             found = self._found.pop(key, None)
             if found is None:
@@ -44,7 +44,7 @@ class Recent(Generic[_K, _V]):
             return found[0]
 
     def put(self, key: _K, value: _V, num_bytes: int) -> None:
-        """Keeps a value that takes about `num_bytes`."""
+        """Caches a value that takes about `num_bytes`."""
         if num_bytes > self._max_value_bytes:
             return
         with self._lock:

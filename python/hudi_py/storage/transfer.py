@@ -1,4 +1,4 @@
-"""An object of an object store as a file: read by ranges, uploaded in parts."""
+"""An object of an object store as a file: range reads, and uploads in parts."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from hudi_py.storage.objects import ObjectStorage
 
 READ_AHEAD_BYTES = 1 << 20
-"""The least to read in one request; at the end of a file about twice the footer of a base file with a bloom filter."""
+"""Minimum size of a read request; at the end of a file, about twice the footer of a base file with a bloom filter."""
 PART_BYTES = 8 << 20
-"""Size of the parts of an upload. Objects that are smaller go in one request; S3 takes 10,000 parts."""
+"""Size of the parts of an upload. Smaller objects take one request; S3 allows 10,000 parts."""
 _PARTS_AT_ONCE = 4
 
 
 class Download:
-    """Range reads as a seekable stream for Arrow: one request for each range that is not held already.
+    """Range reads as a seekable stream for Arrow: one request for each range that is not buffered.
 
-    The end of the object is held, and what was read last; short ranges are read with what follows.
+    Buffers the end of the object and the last range. A short range is extended by the bytes that follow it.
     """
 
     def __init__(self, storage: ObjectStorage, path: str, size: int, end: bytes) -> None:
-        """`end` are the last bytes of the object, or all of them."""
+        """Args: `end` has the last bytes of the object, or all of them."""
         self._storage = storage
         self._path = path
         self._size = size
@@ -65,7 +65,7 @@ class Download:
         for first, held in ((tail, self._end), self._last):
             if first <= start and start + length <= first + len(held):
                 return held[start - first : start - first + length]
-        if start < tail < start + length:  # what is held already is not fetched again
+        if start < tail < start + length:  # do not fetch buffered bytes again
             before = self._storage.read_range(self._path, start, tail - start)
             return memoryview(before + self._end[: start + length - tail])
         wanted = max(length, min(READ_AHEAD_BYTES, tail - start))

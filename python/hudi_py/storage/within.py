@@ -1,4 +1,4 @@
-"""Storages over another one: a folder of it, and one with some files in memory."""
+"""Storages on top of another one: a folder of it, or some of its files in memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SMALL_FILE: Final = 1 << 20
-"""Bytes of a file that is rather read whole than in pieces."""
+"""Maximum size of a file that is read whole rather than in pieces."""
 
 
 class FolderStorage:
-    """Everything at and below one folder of another storage, paths relative to that folder."""
+    """A folder of another storage; paths are relative to that folder."""
 
     def __init__(self, storage: Storage, folder: str) -> None:
         self._storage = storage
@@ -29,7 +29,7 @@ class FolderStorage:
 
     @property
     def beneath(self) -> Storage:
-        """The storage that the folder is in."""
+        """Returns the storage that contains the folder."""
         return self._storage
 
     @property
@@ -89,7 +89,7 @@ class FolderStorage:
         self._storage.sync()
 
     def set_modified(self, path: str, modified_ms: int) -> bool:
-        """As `set_modified`."""
+        """See `set_modified`."""
         return set_modified(self._storage, self._below(path), modified_ms)
 
     def _below(self, path: str) -> str:
@@ -102,8 +102,8 @@ class FolderStorage:
 
 
 def set_modified(storage: Storage, path: str, modified_ms: int) -> bool:
-    """Gives a file a modification time, in milliseconds since the epoch. Returns False where a storage has none that
-    can be set."""
+    """Sets the modification time of a file, in milliseconds since the epoch. Returns False if the storage cannot do
+    that."""
     if isinstance(storage, FolderStorage):
         return storage.set_modified(path, modified_ms)
     if isinstance(storage, DatedStorage):
@@ -113,14 +113,14 @@ def set_modified(storage: Storage, path: str, modified_ms: int) -> bool:
 
 
 def can_set_modified(storage: Storage) -> bool:
-    """Whether files of a storage can get a modification time."""
+    """Tells whether a storage can set modification times."""
     while isinstance(storage, FolderStorage):
         storage = storage.beneath
     return isinstance(storage, DatedStorage)
 
 
 class HeldStorage(FolderStorage):
-    """A storage with some of its files in memory, for reading them in pieces."""
+    """A storage that keeps some of its files in memory, for reading them in pieces."""
 
     def __init__(self, storage: Storage, held: Mapping[str, bytes]) -> None:
         super().__init__(storage, "")
@@ -140,8 +140,8 @@ class HeldStorage(FolderStorage):
 
 
 def holding(storage: Storage, files: Iterable[tuple[str, int]]) -> Storage:
-    """The storage with its small files among these (path and size in bytes) in memory, each read with one request.
-    Itself if it is local. Those that cannot be read raise when they are needed."""
+    """Returns the storage with the small ones of these files (path and size in bytes) in memory, each read with one
+    request. A local storage is returned as it is. A file that cannot be read raises when it is needed."""
     if storage.is_local or isinstance(storage, HeldStorage):
         return storage
 

@@ -73,7 +73,7 @@ _PLANS = {
 
 
 def archive_folder(config: TableConfig) -> str:
-    """Folder of the archived timeline, relative to the base path."""
+    """Returns the folder of the archived timeline, relative to the base path."""
     if config.layout >= 2:
         name = config.properties.get("hoodie.timeline.history.path", "").strip().strip("/") or "history"
         return join_path(config.timeline_folder, name)
@@ -92,7 +92,7 @@ def archived_instants(
     metadata: bool = False,
     plans: bool = False,
 ) -> list[ArchivedInstant]:
-    """Completed instants of the archived timeline, sorted by requested time; empty if nothing was archived.
+    """Returns completed instants of the archived timeline, sorted by requested time; empty if nothing was archived.
 
     Args:
         since, until: requested times, both inclusive.
@@ -116,11 +116,11 @@ def archived_instants(
 
 
 class ArchivedCompletions:
-    """When the writes completed that a timeline has archived (`CompletionTimeQueryViewV2`, 1.2.0). Pickles.
+    """Completion times of the writes that a timeline has archived (`CompletionTimeQueryViewV2`, 1.2.0). Pickles.
 
-    Since table version 8 that decides to which slice a log belongs. A writer may begin before a compaction and complete
-    after it, so the requested time alone does not say which. The archive is read only where it makes a difference, from
-    the first instant that is asked for, and further back for older ones.
+    Since table version 8 the completion time decides to which slice a log belongs. A writer may begin before a
+    compaction and complete after it, so the requested time alone is not enough. The archive is read only if it makes a
+    difference, from the first requested instant on, and further back for older ones.
     """
 
     def __init__(self, state: TableState) -> None:
@@ -129,8 +129,8 @@ class ArchivedCompletions:
         self._times: dict[str, CompletionTime] = {}
 
     def of(self, instant_time: str, bases: Iterable[str]) -> str | None:
-        """A time with the same ones of the base instants before it as the completion of a write, which is None if the
-        write is pending or unknown.
+        """Returns a time that orders like the write's completion time among the base instants; None if the write is
+        pending or unknown.
 
         Raises:
             CorruptFileError: the archive cannot be read.
@@ -166,7 +166,8 @@ def _check_nothing_archived(storage: Storage, config: TableConfig, folder: str) 
 
 
 def check_history(storage: Storage, config: TableConfig) -> bool:
-    """Layout 2: whether there is a history. Checks that `_version_` has not become the number of an older manifest.
+    """Layout 2: tells whether there is a history. Checks that `_version_` was not reset to the number of an older
+    manifest.
 
     A writer deletes instants from the active timeline after `_version_` names the manifest that lists them. So the
     instants of a newer manifest, which a writer left when it died, are all active.
@@ -189,9 +190,9 @@ def _check_version(storage: Storage, config: TableConfig, folder: str, newest: i
     try:
         before = read_manifest(storage, folder, named).runs
         after = read_manifest(storage, folder, newest).runs
-        # that of a name is not the newest in what an upgrade wrote
+        # after an upgrade the newest instant is not the one in the name
         last = max((run_range(storage, folder, run)[1] for run in before), default="")
-    except (FileNotFoundError, CorruptFileError):  # the named one is reported when it is read, the other may be torn
+    except (FileNotFoundError, CorruptFileError):  # reading the named one reports the error, the other may be torn
         return
     names = {run.name for run in before}
     active = {instant.time for instant in load_timeline(storage, config).files}
@@ -210,7 +211,7 @@ def _check_version(storage: Storage, config: TableConfig, folder: str, newest: i
 
 
 def archive_files(storage: Storage, folder: str) -> list[tuple[int, FileInfo]]:
-    """Layout 1: the archive files of a folder with their numbers, oldest first."""
+    """Layout 1: lists the archive files of a folder with their numbers, oldest first."""
     found = [
         (int(match[1]), info)
         for info in storage.list(folder)
@@ -222,7 +223,7 @@ def archive_files(storage: Storage, folder: str) -> list[tuple[int, FileInfo]]:
 def archived_states(
     storage: Storage, file: FileInfo, *, since: str, until: str
 ) -> set[tuple[InstantTime, Action, State]]:
-    """Layout 1: the instants and states in an archive file within a range of requested times, both inclusive.
+    """Layout 1: returns the instants and states in an archive file within a range of requested times, both inclusive.
 
     Raises:
         CorruptFileError: the file contradicts the format.
@@ -261,13 +262,13 @@ class _Block:
     """An Avro block of an archive file."""
 
     schema: str | None
-    """Schema in its header."""
+    """The schema in its header."""
     content: bytes
     context: str
 
 
 def _blocks(storage: Storage, file: FileInfo) -> list[_Block]:
-    """The complete blocks of a file. Raises FileNotFoundError."""
+    """Reads the complete blocks of a file. Raises FileNotFoundError."""
     # The next writer archived the content of a torn block again; Java skips it too
     return [
         _Block(block.header.get(HeaderKey.SCHEMA), read_content(storage, block), f"{storage.uri}/{file.path}")
@@ -280,7 +281,7 @@ def _all_blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[_Block]
     def read(file: FileInfo) -> list[_Block]:
         try:
             return _blocks(storage, file)
-        except FileNotFoundError:  # merged into another file since it was listed
+        except FileNotFoundError:  # merged into another file since the listing
             return []
 
     at_once = 1 if storage.is_local else REQUESTS
@@ -304,7 +305,7 @@ def _grouped(blocks: Iterable[_Block], context: str, since: str | None, until: s
 
 
 class _Records:
-    """The entries of blocks of one schema. Columns of metadata and plans are decoded when they are first needed."""
+    """The entries of blocks of one schema. Metadata and plans are decoded when they are first needed."""
 
     def __init__(self, blocks: Sequence[_Block], context: str, since: str | None, until: str | None) -> None:
         self._blocks = blocks
@@ -315,7 +316,7 @@ class _Records:
         self._heads = self._decode(_HEAD)
 
     def instants(self) -> Iterator[tuple[int, ArchivedInstant]]:
-        """Row number and instant (without metadata and plan) of each state within the range."""
+        """Yields row number and instant (without metadata and plan) of each state within the range."""
         heads: list[list[str | None]] = [
             self._heads.column(name).to_pylist() if name in self._heads.schema.names else [None] * self._heads.num_rows
             for name in _HEAD
@@ -340,7 +341,8 @@ class _Records:
             )
 
     def value(self, row: int, action: Action, columns: Mapping[Action, str]) -> bytes | None:
-        """An entry's value in the column for its action: commit metadata as JSON, others as an Avro container."""
+        """Returns an entry's value in the column for its action: commit metadata as JSON, others as an Avro
+        container."""
         name = columns.get(action)
         if name is None:
             return None
@@ -365,7 +367,7 @@ class _Records:
         except SchemaMismatchError as error:
             raise CorruptFileError(f"Cannot read {self._context}: {error}") from error
         except CorruptFileError:
-            for block in self._blocks:  # the error of the first corrupt block names its file
+            for block in self._blocks:  # so that the error names the file of the first corrupt block
                 decode_log_content([block.content], self._schema, names, context=block.context)
             raise
 
@@ -378,7 +380,7 @@ def _parsed_schema(text: str | None, context: str) -> Any:
 
 
 def _avro_value(value: Any, kind: pa.DataType) -> Any:
-    """An Arrow value as Python object with maps as dictionaries, as Avro and JSON need it."""
+    """Converts an Arrow value to a Python object with maps as dictionaries, as Avro and JSON need it."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -391,7 +393,8 @@ def _avro_value(value: Any, kind: pa.DataType) -> Any:
 
 
 def _field_schema(schema: Any, name: str) -> dict[str, Any]:
-    """The self-contained schema of a field's record: named types that the archive defines elsewhere are inlined."""
+    """Returns the self-contained schema of a field's record: named types that the archive defines elsewhere are
+    inlined."""
     named = named_types(schema)
     field = next(field for field in schema["fields"] if field["name"] == name)
     branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
@@ -401,7 +404,7 @@ def _field_schema(schema: Any, name: str) -> dict[str, Any]:
 
 
 def named_types(schema: Any) -> dict[str, Any]:
-    """The records that a schema defines, by name without namespace."""
+    """Returns the records that a schema defines, by name without namespace."""
     named: dict[str, Any] = {}
     _collect(schema, named)
     return named

@@ -1,4 +1,4 @@
-"""Where a table keeps its rules for numbers of buckets: a file for each commit that changed them.
+"""Stores a table's rules for numbers of buckets: a file for each commit that changed them.
 
 Source: `PartitionBucketIndexHashingConfig`, Apache Hudi 1.2.0, which moves files of archived commits to another folder.
 """
@@ -19,19 +19,19 @@ _CONFIGS, _ARCHIVE = f"{BUCKET_RULES}/configs", f"{BUCKET_RULES}/archive"
 _SUFFIX = ".hashing_config"
 EXPRESSIONS = "hoodie.bucket.index.partition.expressions"
 FIRST_INSTANT = "00000000000000"
-"""The instant of the rules that a table begins with."""
+"""The instant of a table's initial rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRules:
-    """Rules that count, and the commit that made them."""
+    """Rules in force, and the commit that created them."""
 
     instant: str
     rules: BucketRules
 
 
 def stored_rules(storage: Storage, timeline: Timeline, until: str | None = None) -> StoredRules | None:
-    """The newest rules of a table; None: it has none.
+    """Reads the newest rules of a table; None if it has none.
 
     Args:
         until: leaves out rules of later commits.
@@ -48,7 +48,7 @@ def stored_rules(storage: Storage, timeline: Timeline, until: str | None = None)
 
 
 def all_rules(storage: Storage, timeline: Timeline) -> list[StoredRules]:
-    """All rules of a table, those that count first, in the order of their commits; then those that were moved away.
+    """Reads all rules of a table in the order of their commits: first those in force, then those that were moved away.
     Raises what `stored_rules` does."""
     return [
         _read(storage, instant, folder)
@@ -58,7 +58,7 @@ def all_rules(storage: Storage, timeline: Timeline) -> list[StoredRules]:
 
 
 def _counting(storage: Storage, timeline: Timeline, folder: str, until: str | None = None) -> list[str]:
-    """The commits whose rules are in a folder."""
+    """Returns the commits whose rules are in a folder."""
     instants = (name.removesuffix(_SUFFIX) for name in storage.names(folder) if name.endswith(_SUFFIX))
     return [
         instant
@@ -72,9 +72,9 @@ def _read(storage: Storage, instant: str, folder: str) -> StoredRules:
     return StoredRules(instant, BucketRules.decode(storage.read(path), f"{storage.uri}/{path}"))
 
 
-@lru_cache(4096)  # asked for each batch of rows of a partition
+@lru_cache(4096)  # called for each batch of rows of a partition
 def buckets_by_rule(rules: BucketRules, partition: str) -> int:
-    """How many buckets the rules give a partition.
+    """Returns how many buckets the rules give a partition.
 
     Raises:
         ConfigError: a rule is not valid.
@@ -92,7 +92,7 @@ def buckets_by_rule(rules: BucketRules, partition: str) -> int:
 
 @lru_cache(64)  # the same rules are applied to one partition after another
 def checked_rules(rules: BucketRules) -> tuple[tuple[str, int], ...]:
-    """The patterns of rules and their numbers of buckets.
+    """Parses the patterns of rules and their numbers of buckets.
 
     Raises:
         ConfigError: a rule is not valid.
@@ -104,7 +104,7 @@ def checked_rules(rules: BucketRules) -> tuple[tuple[str, int], ...]:
 
 
 def store_rules(storage: Storage, rules: BucketRules, instant: str = FIRST_INSTANT) -> None:
-    """Stores the rules that a table begins with, or those of a commit before it completes.
+    """Stores the initial rules of a table, or those of a commit before it completes.
 
     Raises:
         ConflictError: another write has stored others meanwhile.
@@ -121,7 +121,7 @@ def store_rules(storage: Storage, rules: BucketRules, instant: str = FIRST_INSTA
 
 
 def remove_buckets(storage: Storage, instant: str) -> None:
-    """Remove the rules and the hash buckets of an action that is undone, which Apache Hudi takes for committed once the
+    """Removes the rules and the hash buckets of an undone action, which Apache Hudi takes for committed once the
     instant is gone."""
     _remove_rules(storage, instant)
     for info in storage.walk(HASHING_METADATA):
@@ -130,7 +130,7 @@ def remove_buckets(storage: Storage, instant: str) -> None:
 
 
 def _remove_rules(storage: Storage, instant: str) -> None:
-    """Remove the rules, and an empty folder, with which Apache Hudi fails."""
+    """Removes the rules, and the empty folder, on which Apache Hudi fails."""
     names = storage.names(_CONFIGS)
     if f"{instant}{_SUFFIX}" in names:
         storage.delete(f"{_CONFIGS}/{instant}{_SUFFIX}")

@@ -72,7 +72,8 @@ class CleanMetadata:
 
 
 def encode_clean_plan(plan: CleanPlan) -> bytes:
-    """An Avro container file. Omits `source_files`: hudi-py never plans to delete files of a bootstrap source."""
+    """Encodes an Avro container file. Omits `source_files`: hudi-py never plans to delete files of a bootstrap
+    source."""
     files = {
         partition: [{"filePath": path, "isBootstrapBaseFile": False} for path in paths]
         for partition, paths in plan.files.items()
@@ -94,7 +95,7 @@ def encode_clean_plan(plan: CleanPlan) -> bytes:
 
 
 def decode_clean_plan(data: bytes, context: str = "a clean plan") -> CleanPlan:
-    """Raises CorruptFileError, naming `context`."""
+    """Decodes a plan. Raises CorruptFileError, naming `context`."""
     record = Fields(decode_record(data, context), context)
     earliest = record.record("earliestInstantToRetain")
     files: dict[str, tuple[str, ...]] = {}
@@ -120,7 +121,7 @@ def decode_clean_plan(data: bytes, context: str = "a clean plan") -> CleanPlan:
 
 
 def encode_clean_metadata(metadata: CleanMetadata) -> bytes:
-    """An Avro container file."""
+    """Encodes an Avro container file."""
     partitions = {
         partition.partition_path: {
             "partitionPath": partition.partition_path,
@@ -147,7 +148,7 @@ def encode_clean_metadata(metadata: CleanMetadata) -> bytes:
 
 
 def decode_clean_metadata(data: bytes, context: str = "a completed clean") -> CleanMetadata:
-    """Raises CorruptFileError, naming `context`."""
+    """Decodes the metadata. Raises CorruptFileError, naming `context`."""
     record = Fields(decode_record(data, context), context)
     partitions = tuple(
         CleanedPartition(

@@ -20,7 +20,7 @@ _AFTER_FOLD_MS = 60_000
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since the epoch."""
+    """Returns milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -53,7 +53,7 @@ class InstantClock:
         self._lock = threading.Lock()
 
     def next_instant(self, timeline: Timeline) -> InstantTime:
-        """A requested time of 17 digits: now, or 1 ms after the newest time on the timeline.
+        """Returns a requested time of 17 digits: now, or 1 ms after the newest time on the timeline.
 
         Raises:
             ConfigError: the timeline is ahead of this machine's clock by more than the skew. While an hour is repeated
@@ -64,7 +64,7 @@ class InstantClock:
         return instant
 
     def wait_skew(self) -> None:
-        """Waits until the clocks of all writers are past the last time given."""
+        """Waits until the clocks of all writers are past the last time that was returned."""
         if self._waits and self.skew_ms > 0:
             self._sleep(self.skew_ms / 1000)
 
@@ -77,7 +77,8 @@ class InstantClock:
             self._sleep(left_ms / 1000)
 
     def next_completion(self, timeline: Timeline, after: InstantTime | None = None) -> CompletionTime:
-        """A completion time, greater than all times on the timeline and than `after`, the action's own requested time.
+        """Returns a completion time, greater than all times on the timeline and than `after`, the action's own
+        requested time.
 
         Call it under the table lock with a timeline loaded under it. Raises ConfigError as `next_instant` does.
         """
@@ -111,7 +112,7 @@ class InstantClock:
             )
 
     def _readings(self, text: str) -> list[int]:
-        """The points in time that a time may be: two within an hour that is repeated."""
+        """Returns the points in time that a time may mean: two within a repeated hour."""
         return [epoch_ms(text, self.zone, fold) for fold in (0, 1)]
 
     def _at(self, moment_ms: int) -> datetime:

@@ -1,6 +1,6 @@
 """Plans of clusterings (`HoodieClusteringPlan` in `HoodieRequestedReplaceMetadata`, Apache Hudi 1.2.0).
 
-In versions 8 and 9 they are in requested clusterings, in version 6 in requested replacecommits.
+Versions 8 and 9 store them in requested clusterings, version 6 in requested replacecommits.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class ClusteringSlice:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Names of its base file and logs."""
+        """Returns the names of its base file and logs."""
         paths = (self.base_path, *self.log_paths)
         return tuple(path.rpartition("/")[2] for path in paths if path)
 
     def as_operation(self) -> CompactionOperation:
-        """The slice as plans of compactions name it."""
+        """Returns the slice in the form of compaction plans."""
         base = self.base_path.rpartition("/")[2]
         logs = tuple(path.rpartition("/")[2] for path in reversed(self.log_paths))
         first = parse_base_file_name(base) if base else next(map(parse_log_file_name, logs), None)
@@ -54,7 +54,7 @@ class ClusteringGroup:
 
     slices: tuple[ClusteringSlice, ...]
     num_outputs: int = 1
-    """How many file groups are planned to take their place."""
+    """Planned number of file groups that replace them."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, str] | None = None
 
@@ -65,7 +65,7 @@ class ClusteringPlan:
 
     groups: tuple[ClusteringGroup, ...]
     strategy: str = ""
-    """The Java class that carries it out."""
+    """The Java class that carries out the plan."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Options of the strategy, such as the columns to sort by."""
     preserves_meta: bool = True
@@ -76,12 +76,12 @@ class ClusteringPlan:
 
     @property
     def slices(self) -> tuple[ClusteringSlice, ...]:
-        """The slices of all groups."""
+        """Returns the slices of all groups."""
         return tuple(slice_ for group in self.groups for slice_ in group.slices)
 
 
 def encode_clustering_plan(plan: ClusteringPlan) -> bytes:
-    """An Avro container file."""
+    """Encodes an Avro container file."""
     missing = plan.missing_partitions
     clustering: dict[str, Any] = {
         "inputGroups": [
@@ -119,7 +119,7 @@ def encode_clustering_plan(plan: ClusteringPlan) -> bytes:
 
 
 def decode_clustering_plan(data: bytes, context: str = "a clustering plan") -> ClusteringPlan | None:
-    """The plan of a requested replacecommit or clustering; None if it is not a clustering, or empty.
+    """Decodes the plan of a requested replacecommit or clustering; None if it is not a clustering, or empty.
 
     Raises:
         CorruptFileError: naming `context`.

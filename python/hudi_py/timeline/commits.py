@@ -76,7 +76,7 @@ def read_commits(
     transition_times: bool = False,
     archived: bool = True,
 ) -> list[Commit]:
-    """The commits of a range, oldest first.
+    """Reads the commits of a range, oldest first.
 
     Args:
         timeline: the active timeline, pinned or not.
@@ -131,8 +131,8 @@ def read_commits(
 
 
 def _check_unbroken(state: TableState, commits: Sequence[Commit], span: InstantRange) -> None:
-    """Raises CorruptFileError if a commit of the range rewrote a base file of another one that neither the timeline nor
-    the archive has: an archive of layout 1 does not name its files, and a torn block of one is skipped."""
+    """Raises CorruptFileError if a commit of the range rewrote a base file of a commit that neither the timeline nor
+    the archive has: an archive of layout 1 does not name its files, and a torn block is skipped."""
     known = {*(commit.time for commit in commits), *(instant.time for instant in state.timeline.files)}
     for commit in commits:
         for stat in commit.metadata.stats:
@@ -147,7 +147,7 @@ def _check_unbroken(state: TableState, commits: Sequence[Commit], span: InstantR
 
 
 def first_hole(storage: Storage, timeline: Timeline) -> Instant | None:
-    """The first pending write that will add rows; None if there is none.
+    """Returns the first pending write that will add rows; None if there is none.
 
     In layout 1 reads by requested time must not go past it, or its rows would be missed. Pending compactions and
     clusterings add no rows (`TimelineUtils.handleHollowCommitIfNeeded`, 1.2.0).
@@ -156,7 +156,7 @@ def first_hole(storage: Storage, timeline: Timeline) -> Instant | None:
 
 
 def pin_at(timeline: Timeline, end: str, *, transition_times: bool = False) -> Pin:
-    """The part of a timeline that is visible at the end of a range; for arguments see `read_commits`."""
+    """Returns the pin of the state that is visible at the end of a range; for arguments see `read_commits`."""
     if timeline.layout.has_completion_times or not transition_times:
         return Pin(end)
     kept = [instant for instant in timeline.completed if (instant.completion_time or instant.time) <= end]
@@ -167,7 +167,7 @@ def pin_at(timeline: Timeline, end: str, *, transition_times: bool = False) -> P
 
 
 def _active(state: TableState, instants: Sequence[Instant], place: _Place) -> tuple[list[Commit], set[str]]:
-    """Commits of active instants, and the times of those archived since they were listed."""
+    """Returns commits of active instants, and the times of those archived since the listing."""
 
     def one(instant: Instant) -> Commit | None:
         try:

@@ -4,9 +4,9 @@
 `<first>_<last>_<level>.parquet`, named by the requested times of its first and last instant.
 
 A writer sorts the instants of a run. The upgrade of a table of version 6 does not: it takes the entries of the old
-archive as they come, newest file first, and names the run by the first and the last of these
-(`SevenToEightUpgradeHandler`, 1.2.0). In such a history the name of a run gives neither its oldest nor its newest
-instant; its footer does.
+archive in their order, newest file first, and names the run after the first and the last of them
+(`SevenToEightUpgradeHandler`, 1.2.0). In such a history only a run's footer, not its name, gives the oldest and newest
+instant.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ArchivedInstant:
     completion_time: CompletionTime
     """Layout 1: the completed file's modification time, or the requested time if that was not archived."""
     action: Action
-    """Its action once completed: a compaction is a `COMMIT`."""
+    """Its action once completed: `COMMIT` for a compaction."""
     state: State
     metadata: bytes | None = None
     """Content of the completed file, JSON or an Avro container; None if empty or not requested."""
@@ -84,17 +84,10 @@ _EVERYTHING = ArchiveQuery()
 def read_history(
     storage: Storage, folder: str, query: ArchiveQuery = _EVERYTHING, *, sorted_runs: bool = False
 ) -> list[ArchivedInstant]:
-    """Instants of a history folder, sorted by requested time; empty if there are none.
+    """Reads the instants of a history folder, sorted by requested time; empty if there are none.
 
-    Reads no run in which all instants were requested outside of the range, or completed too early, by the statistics in
-    its footer.
-
-    Args:
-        sorted_runs: whether no upgrade wrote the history (`made_in_layout_2`): runs whose names are outside of the
-            range are not even opened.
-
-    Raises:
-        CorruptFileError: a manifest or run contradicts the format, or a run is missing.
+    Skips runs whose footer statistics show that all instants were requested outside of the range, or completed too
+    early.
     """
     missing: FileNotFoundError | None = None
     for _ in range(_TRIES):
@@ -124,8 +117,8 @@ class HistoryFile:
     """A file of the history."""
 
     name: str
-    """`<first>_<last>_<level>.parquet`, with the requested times of its first and last instant. Those of an upgrade may
-    be neither the oldest nor the newest, and in any order."""
+    """`<first>_<last>_<level>.parquet`, with the requested times of its first and last instant. In runs of an upgrade
+    these may be in any order, and neither the oldest nor the newest."""
     size: int
     """Size in bytes, from the manifest."""
 
@@ -143,7 +136,7 @@ class HistoryFile:
 
     def _part(self, number: int) -> str:
         found = _RUN.fullmatch(self.name)
-        assert found is not None  # names are checked when a manifest is read
+        assert found is not None  # reading a manifest checks the names
         return found[number]
 
 
@@ -154,10 +147,10 @@ class Manifest:
     version: int
     """0: nothing was archived yet."""
     runs: tuple[HistoryFile, ...]
-    """In the order in which they were added."""
+    """The runs, in the order in which they were added."""
 
     def encode(self) -> bytes:
-        """The JSON that Apache Hudi writes (`HoodieLSMTimelineManifest`, 1.2.0)."""
+        """Encodes the JSON that Apache Hudi writes (`HoodieLSMTimelineManifest`, 1.2.0)."""
         entries = ", ".join(
             f'{{\n    "fileName" : {json.dumps(run.name)},\n    "fileLen" : {run.size}\n  }}' for run in self.runs
         )
@@ -169,17 +162,17 @@ def manifest_path(folder: str, version: int) -> str:
 
 
 def manifest_versions(storage: Storage, folder: str) -> list[int]:
-    """Numbers of the existing manifests, ascending."""
+    """Lists the numbers of the existing manifests, ascending."""
     return manifest_numbers(info.name for info in storage.list(folder))
 
 
 def manifest_numbers(names: Iterable[str]) -> list[int]:
-    """Numbers of the manifests among file names, ascending."""
+    """Returns the numbers of the manifests among file names, ascending."""
     return sorted(int(found[1]) for name in names if (found := _MANIFEST.fullmatch(name)))
 
 
 def newest_manifest(storage: Storage, folder: str) -> Manifest:
-    """The current version of the history (`LSMTimeline.latestSnapshotManifest`, 1.2.0).
+    """Reads the current version of the history (`LSMTimeline.latestSnapshotManifest`, 1.2.0).
 
     If the manifest that `_version_` names is missing, Apache Hudi treats the archive as empty.
 
@@ -207,7 +200,7 @@ def newest_manifest(storage: Storage, folder: str) -> Manifest:
 
 
 def read_manifest(storage: Storage, folder: str, version: int) -> Manifest:
-    """One version of a history. Raises FileNotFoundError, CorruptFileError."""
+    """Reads one version of a history. Raises FileNotFoundError, CorruptFileError."""
     data = storage.read(manifest_path(folder, version))
     path = f"{storage.uri}/{manifest_path(folder, version)}"
     try:
@@ -223,7 +216,7 @@ def read_manifest(storage: Storage, folder: str, version: int) -> Manifest:
 
 
 def read_version(storage: Storage, folder: str) -> int | None:
-    """The number in `_version_`; None while it is being replaced (missing or torn)."""
+    """Reads the number in `_version_`; None while it is being replaced (missing or torn)."""
     try:
         text = storage.read(join_path(folder, VERSION_FILE)).decode("ascii", "replace").strip()
     except FileNotFoundError:
@@ -254,7 +247,7 @@ def _read_run(storage: Storage, path: str, run: HistoryFile, query: ArchiveQuery
 
 
 def _check_name(instants: Sequence[ArchivedInstant], run: HistoryFile, path: str) -> None:
-    """Raises CorruptFileError if a run does not have the two instants in its name, so is another file."""
+    """Raises CorruptFileError if a run does not contain the two instants in its name, so is another file."""
     times: set[str] = {instant.time for instant in instants}
     if not {run.first, run.last} <= times:
         found = (min(times, default="none"), max(times, default="none"))
@@ -268,13 +261,13 @@ def _check_name(instants: Sequence[ArchivedInstant], run: HistoryFile, path: str
 
 
 def made_in_layout_2(config: TableConfig) -> bool:
-    """Whether the table was made with layout 2, so that its history has no runs of an upgrade."""
+    """Tells whether the table was created with layout 2, so that its history has no runs of an upgrade."""
     made = config.properties.get("hoodie.table.initial.version", "")
     return made.isdecimal() and int(made) >= 8
 
 
 def run_range(storage: Storage, folder: str, run: HistoryFile) -> tuple[str, str]:
-    """The requested times of the oldest and the newest instant of a run, from its footer.
+    """Returns the requested times of the oldest and the newest instant of a run, from its footer.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -292,7 +285,7 @@ def run_range(storage: Storage, folder: str, run: HistoryFile) -> tuple[str, str
 
 
 def _may_hold(file: pq.ParquetFile, query: ArchiveQuery) -> bool:
-    """Whether a run can have instants of a range, by the statistics in its footer."""
+    """Tells whether a run can have instants of a range, by the statistics in its footer."""
     if query.completed_after is not None:
         completed = _range_of(file, "completionTime")
         if completed is not None and completed[1] <= query.completed_after:
@@ -304,7 +297,8 @@ def _may_hold(file: pq.ParquetFile, query: ArchiveQuery) -> bool:
 
 
 def _range_of(file: pq.ParquetFile, column: str) -> tuple[str, str] | None:
-    """The least and the greatest text of a column, by the statistics of every row group; None without statistics."""
+    """Returns the least and the greatest text of a column, by the statistics of every row group; None without
+    statistics."""
     index = file.schema_arrow.get_field_index(column)
     if index < 0:
         return None
@@ -334,7 +328,7 @@ def _instants(keys: pa.Table, context: str) -> list[ArchivedInstant]:
 
 
 def archived_action(name: str, context: str) -> Action:
-    """The completed action of an archived instant. Raises CorruptFileError for an unknown action."""
+    """Returns the completed action of an archived instant. Raises CorruptFileError for an unknown action."""
     action = _ACTIONS.get(name)
     if action is None:
         raise CorruptFileError(f"Cannot read the archived timeline {context}: '{name}' is not an action")

@@ -25,7 +25,7 @@ _NEVER_COMPLETED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.C
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How instants are named (`InstantFileNameGeneratorV1`, `V2`, 1.2.0)."""
+    """Names of instants (`InstantFileNameGeneratorV1`, `V2`, 1.2.0)."""
 
     version: int
     """0, 1 or 2."""
@@ -34,11 +34,11 @@ class Layout:
 
     @property
     def has_completion_times(self) -> bool:
-        """Whether names of completed instants end in the time of their completion (layout 2)."""
+        """Tells whether names of completed instants end in their completion time (layout 2)."""
         return self.version >= 2
 
     def requested_name(self, instant_time: str, action: Action) -> str:
-        """Raises ConfigError for a savepoint, which has no requested state."""
+        """Returns the name of a requested instant. Raises ConfigError for a savepoint, which has no requested state."""
         if action is Action.SAVEPOINT:
             raise ConfigError(f"Cannot name a requested savepoint at {instant_time}; savepoints begin as inflight")
         return f"{instant_time}.{self._pending(action).value}.requested"
@@ -49,7 +49,8 @@ class Layout:
         return f"{instant_time}.{self._pending(action).value}.inflight"
 
     def completed_name(self, instant_time: str, action: Action, completion_time: str | None = None) -> str:
-        """Only names of layout 2 have the completion time; raises ConfigError if it is missing there."""
+        """Returns the name of a completed instant. Only names of layout 2 have the completion time; raises ConfigError
+        if it is missing there."""
         if not self.has_completion_times:
             return f"{instant_time}.{action.comparable.value}"
         if not completion_time:
@@ -57,7 +58,7 @@ class Layout:
         return f"{instant_time}_{completion_time}.{action.comparable.value}"
 
     def plan_paths(self, instant_time: str, action: Action) -> tuple[str, ...]:
-        """Possible paths of a pending instant's plan, relative to the table's base path, most likely first.
+        """Returns possible paths of a pending instant's plan, relative to the table's base path, most likely first.
 
         Releases before 0.14 kept a copy of compaction plans in `.aux` (`CompactionUtils.getCompactionPlan`).
         """
@@ -67,11 +68,11 @@ class Layout:
         return (self.path(name),)
 
     def path(self, name: str) -> str:
-        """Path of a timeline file, relative to the table's base path."""
+        """Returns the path of a timeline file, relative to the table's base path."""
         return join_path(self.folder, name)
 
     def parse(self, name: str) -> Instant | None:
-        """The instant whose state file has this name; None for other files.
+        """Parses the name of a state file; None for other files.
 
         `completion_time` comes from the name: None in layouts 0 and 1, and for completed layout-2 names without one,
         which are marked `legacy`.
@@ -106,5 +107,5 @@ def _parse(version: int, name: str) -> Instant | None:
 
 
 def layout_for(config: TableConfig) -> Layout:
-    """The layout of a table's timeline."""
+    """Returns the layout of a table's timeline."""
     return Layout(config.layout, config.timeline_folder)

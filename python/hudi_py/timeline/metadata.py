@@ -57,15 +57,15 @@ __all__ = [
 
 UNKNOWN = "UNKNOWN"
 _CACHE: Recent[tuple[str, str, object], CommitMetadata] = Recent(4 << 20)
-"""Metadata of completed instants, whose files never change, by URI, path, and what shows that the file is
-the same: its size and modification time, or on object stores its completion time. An action reads the
-newest commits several times."""
+"""Metadata of completed instants, whose files never change, by URI, path, and a proof that the file is the same: its
+size and modification time, or on object stores its completion time. An action reads the newest commits several
+times."""
 
 
 def read_commit_metadata(
     storage: Storage, layout: Layout, instant: Instant, *, may_be_empty: bool = False
 ) -> CommitMetadata:
-    """Metadata of a completed commit, deltacommit or replacecommit.
+    """Reads the metadata of a completed commit, deltacommit or replacecommit.
 
     Args:
         may_be_empty: whether to accept an empty file as empty metadata, as Apache Hudi does (1.2.0); its writers leave
@@ -77,7 +77,7 @@ def read_commit_metadata(
     """
     path = layout.path(instant.file_name)
     stamp: object = instant.completion_time
-    if storage.can_rename:  # elsewhere a look costs as much as the file
+    if storage.can_rename:  # elsewhere, looking up the file costs as much as reading it
         info = storage.stat(path)
         stamp = None if info is None else (info.size, info.modified_ms)
     key = (storage.uri, path, stamp)
@@ -97,7 +97,7 @@ def read_commit_metadata(
 
 
 def decode_commit_metadata(data: bytes, context: str = "commit metadata") -> CommitMetadata:
-    """Commit metadata from JSON or Avro; no bytes (a pending instant) give empty metadata.
+    """Decodes commit metadata from JSON or Avro; no bytes (a pending instant) give empty metadata.
 
     Raises:
         CorruptFileError: naming `context`.
@@ -110,7 +110,7 @@ def decode_commit_metadata(data: bytes, context: str = "commit metadata") -> Com
         try:
             values = json.loads(data)
             if b"\\u" in data:
-                json.dumps(values, ensure_ascii=False).encode()  # fails for half a surrogate pair
+                json.dumps(values, ensure_ascii=False).encode()  # fails for an unpaired surrogate
         except (ValueError, RecursionError) as error:
             raise CorruptFileError(f"Cannot read {context}: expected JSON or an Avro container; {error}") from None
     record = Fields(values, context)
@@ -129,7 +129,7 @@ def decode_commit_metadata(data: bytes, context: str = "commit metadata") -> Com
 
 
 def encode_commit_metadata(metadata: CommitMetadata, layout: Layout, *, action: Action, completed: bool) -> bytes:
-    """Content of a completed or inflight commit, deltacommit or replacecommit in the layout's format.
+    """Encodes a completed or inflight commit, deltacommit or replacecommit in the layout's format.
 
     Replaced file ids are written for completed replacecommits only.
     """
@@ -144,8 +144,8 @@ def _encode(
     completed: bool,
     stored: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> bytes:
-    """`stored`: the statistics as read from another layout, by partition in the order of those in `metadata`; what they
-    have besides is kept."""
+    """Encodes metadata. `stored` has the statistics as read from another layout, by partition in the order of
+    `metadata`; their further fields are kept."""
     replaces = completed and action.comparable is Action.REPLACE_COMMIT
     by_partition: dict[str, list[WriteStat]] = defaultdict(list)
     for stat in metadata.stats:
@@ -173,8 +173,8 @@ def _encode(
 
 
 def convert_commit_metadata(data: bytes, layout: Layout, *, action: Action, completed: bool, context: str) -> bytes:
-    """The metadata of a commit, deltacommit or replacecommit in the format of another layout, nothing left out that it
-    has a place for. No bytes, as of a requested instant, stay so.
+    """Converts the metadata of a commit, deltacommit or replacecommit to the format of another layout, and keeps
+    everything that the format can hold. An empty file, as of a requested instant, stays empty.
 
     Raises:
         CorruptFileError: naming `context`.
@@ -217,7 +217,7 @@ def _decode_stat(stat: Fields, partition: str) -> WriteStat:
 
 
 def _decode_compacted(stat: Fields) -> CompactedLogs | None:
-    """None if no log file was compacted."""
+    """Decodes the statistics of compacted logs; None if no log file was compacted."""
     files = stat.number("totalLogFilesCompacted")
     if not files:
         return None
@@ -234,7 +234,7 @@ def _decode_compacted(stat: Fields) -> CompactedLogs | None:
 
 
 def write_stat_json(stat: WriteStat) -> dict[str, Any]:
-    """Fields in the order of Apache Hudi 0.15.0; those of log files only for log files."""
+    """Returns a statistic's fields in the order of Apache Hudi 0.15.0; those of log files only for log files."""
     logs = stat.compacted or CompactedLogs()
     record: dict[str, Any] = {
         "fileId": stat.file_id,
@@ -278,7 +278,7 @@ def write_stat_json(stat: WriteStat) -> dict[str, Any]:
 
 
 def _avro_stat(stat: WriteStat) -> dict[str, Any]:
-    """Every field of `HoodieWriteStat`; null as in Apache Hudi 1.2.0's own files."""
+    """Returns every field of `HoodieWriteStat`; null where Apache Hudi 1.2.0's own files have null."""
     is_log = stat.log_version is not None
     logs = stat.compacted or CompactedLogs()
     return {
@@ -321,7 +321,7 @@ def _avro_stat(stat: WriteStat) -> dict[str, Any]:
 
 
 def _filled(record: dict[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """A record with the values that another one has of its fields."""
+    """Returns a record updated with the values of the fields that another one also has."""
     for name, value in record.items():
         found = kept.get(name)
         if isinstance(value, dict) and isinstance(found, Mapping):

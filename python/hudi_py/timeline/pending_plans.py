@@ -1,11 +1,11 @@
-"""Reads the plans of pending instants, and checks what a plan or a marker may name.
+"""Reads the plans of pending instants, and checks the names in plans and markers.
 
-Only this module knows that version 6 names a clustering like any other replacecommit, where plans are stored, and that
+Only this module knows that version 6 stores a clustering like any other replacecommit, where plans are stored, and that
 a missing plan was cancelled or completed since the timeline was listed.
 
-The writers of plans and markers are not known, and what they name is deleted or written. Apache Hudi deletes whatever a
-plan names. Here, a plan names data and log files in partitions of the table, instants and actions as the timeline has
-them, and nothing else.
+Anyone may have written a plan or marker, and the files that it names are deleted or written. Apache Hudi deletes
+whatever a plan names. Here, a plan may only name data and log files in partitions of the table, and instants and
+actions that are on the timeline.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ T = TypeVar("T")
 
 COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
 _CLUSTERINGS = (Action.CLUSTERING, Action.REPLACE_COMMIT)
-"""The actions that a clustering may have, by table version."""
+"""Possible actions of a clustering, by table version."""
 _INSTANT = re.compile(r"\d+", re.ASCII)
 _ACTIONS = frozenset(action.value for action in Action)
 
 
 def read_plan(storage: Storage, layout: Layout, time: str, action: Action) -> tuple[bytes, str]:
-    """The bytes of a plan (empty if there is none, or its writer died before writing it), and its name for errors.
+    """Reads the bytes of a plan (empty if there is none, or its writer died before writing it), and returns its name
+    for errors.
 
     Plans of completed compactions exist as long as their requested files.
     """
@@ -58,7 +59,7 @@ def read_plan(storage: Storage, layout: Layout, time: str, action: Action) -> tu
 
 
 def compaction_plan(storage: Storage, layout: Layout, time: str, action: Action) -> CompactionPlan | None:
-    """The plan of a compaction or log compaction, pending or completed; None if there is none.
+    """Reads the plan of a compaction or log compaction, pending or completed; None if there is none.
 
     Raises:
         CorruptFileError: the plan cannot be read.
@@ -68,7 +69,7 @@ def compaction_plan(storage: Storage, layout: Layout, time: str, action: Action)
 
 
 def clustering_plan(storage: Storage, layout: Layout, time: str) -> ClusteringPlan | None:
-    """The plan of a clustering, pending or completed; None if there is none, or the instant is not a clustering.
+    """Reads the plan of a clustering, pending or completed; None if there is none, or the instant is not a clustering.
 
     Raises:
         CorruptFileError: the plan cannot be read.
@@ -81,7 +82,8 @@ def clustering_plan(storage: Storage, layout: Layout, time: str) -> ClusteringPl
 
 
 def planned_groups(action: Action, data: bytes, context: str) -> frozenset[FileGroup]:
-    """The file groups of a compaction, log compaction or clustering, from its plan; none for others and without data.
+    """Returns the file groups in the plan of a compaction, log compaction or clustering; none for other actions and
+    without data.
 
     Raises:
         CorruptFileError: the plan cannot be read.
@@ -107,31 +109,31 @@ class PendingPlans:
         self._timeline = timeline
 
     def of(self, *actions: Action) -> list[Instant]:
-        """Pending instants of these actions, oldest first. Clusterings are found by their plans as well."""
+        """Returns pending instants of these actions, oldest first. Clusterings are found by their plans."""
         clusterings = self.clusterings if Action.CLUSTERING in actions else ()
         return [each for each in self._timeline.pending if each.action in actions or each in clusterings]
 
     @cached_property
     def clusterings(self) -> list[Instant]:
-        """Pending clusterings, oldest first."""
+        """Returns pending clusterings, oldest first."""
         return [instant for instant in self._timeline.pending if self.is_clustering(instant)]
 
     @cached_property
     def writes(self) -> list[Instant]:
-        """Pending writes, without table services, oldest first."""
+        """Returns pending writes, without table services, oldest first."""
         return [instant for instant in self.of(*WRITE_ACTIONS) if not self.is_clustering(instant)]
 
     def is_clustering(self, instant: Instant) -> bool:
         return instant.action is Action.CLUSTERING or self.clustering(instant) is not None
 
     def clustering(self, instant: Instant) -> ClusteringPlan | None:
-        """The plan of a clustering; None if the instant is not a clustering, or has no plan."""
+        """Returns the plan of a clustering; None if the instant is not a clustering, or has no plan."""
         if instant.action not in _CLUSTERINGS:
             return None
         return self.decoded(instant, decode_clustering_plan)
 
     def compaction(self, instant: Instant) -> CompactionPlan | None:
-        """The plan of a compaction or log compaction; None if there is none."""
+        """Returns the plan of a compaction or log compaction; None if there is none."""
         return self.decoded(instant, decode_compaction_plan)
 
     def clean(self, instant: Instant) -> CleanPlan | None:
@@ -144,13 +146,14 @@ class PendingPlans:
         return self.decoded(instant, decode_restore_plan)
 
     def decoded(self, instant: Instant, decode: Callable[[bytes, str], T | None]) -> T | None:
-        """The plan of an instant; None if there is none."""
+        """Returns the decoded plan of an instant; None if there is none."""
         data, context = self._content(instant)
         return decode(data, context) if data else None
 
     def file_groups(self, instant: Instant) -> frozenset[FileGroup]:
-        """The file groups that a compaction, log compaction or clustering will rewrite; empty for other instants."""
-        if instant.action not in (*COMPACTIONS, *_CLUSTERINGS):  # their files are not read
+        """Returns the file groups that a compaction, log compaction or clustering will rewrite; empty for other
+        instants."""
+        if instant.action not in (*COMPACTIONS, *_CLUSTERINGS):  # no need to read their files
             return frozenset()
         return planned_groups(instant.action, *self._content(instant))
 
@@ -159,18 +162,18 @@ class PendingPlans:
         found = self._timeline.plans.get(key)
         if found is None:
             found = read_plan(self._storage, self._timeline.layout, *key)
-            if found[0]:  # otherwise it may still be written
+            if found[0]:  # otherwise the plan may still be written
                 self._timeline.plans[key] = found
         return found
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a file's name, without its folder, is that of a base, log or change log file."""
+    """Tells whether a file name is that of a base, log or change log file."""
     return parse_base_file_name(name) is not None or parse_log_file_name(name) is not None
 
 
 def check_partition(partition: str, context: str) -> None:
-    """Raises CorruptFileError, with the message `Cannot <context>: ...`, if a path cannot be that of a partition."""
+    """Raises CorruptFileError, with the message `Cannot <context>: ...`, if a path cannot be a partition."""
     parts = partition.split("/")
     if partition and (parts[0] == META_FOLDER or "\0" in partition or {"", ".", ".."} & set(parts)):
         raise CorruptFileError(
@@ -211,8 +214,8 @@ def check_restore_plan(storage: Storage, restore: str, plan: RestorePlan) -> Non
 
 
 def check_instant(time: str, action: str, context: str) -> None:
-    """Raises CorruptFileError, with the message `Cannot <context>: ...`, if these are no instant's time and action:
-    folders are named by the time."""
+    """Raises CorruptFileError, with the message `Cannot <context>: ...`, if a time or action is not valid: the time
+    becomes the name of a folder."""
     if not _INSTANT.fullmatch(time) or action not in _ACTIONS:
         raise CorruptFileError(f"Cannot {context}: its plan names the {action!r} {time!r}; expected an instant")
 

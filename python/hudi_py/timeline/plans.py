@@ -1,7 +1,7 @@
 """Plans and results of rollbacks, restores, savepoints, compactions and overwrites (Avro models of Apache Hudi 1.2.0).
 
-Those of cleans are in `clean_records`, those of clusterings in `clustering_records`. All but overwrites are Avro in
-both timeline layouts.
+For cleans see `clean_records`, for clusterings `clustering_records`. All except overwrites are Avro in both timeline
+layouts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hudi_py.timeline.records import Fields, decode_record, encode_record
 FileGroup = tuple[str, str]
 """Partition path and file id."""
 PLAN_VERSION = 2
-"""From this version on plans have file names without folders."""
+"""First version of plans whose file names have no folders."""
 LOG_COMPACTION_HELPER = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
 """The class named in log compaction plans (`HoodieLogCompactionPlanGenerator`, 1.2.0)."""
 RESTORE_PLAN_VERSION = 2
@@ -97,7 +97,7 @@ class CompactionPlan:
 
 
 def encode_rollback_plan(plan: RollbackPlan) -> bytes:
-    """An Avro container file."""
+    """Encodes an Avro container file."""
     requests = [
         {
             "partitionPath": request.partition_path,
@@ -117,7 +117,7 @@ def encode_rollback_plan(plan: RollbackPlan) -> bytes:
 
 
 def decode_rollback_plan(data: bytes, context: str = "a rollback plan") -> RollbackPlan:
-    """Raises CorruptFileError, naming `context`."""
+    """Decodes a plan. Raises CorruptFileError, naming `context`."""
     record = Fields(decode_record(data, context), context)
     instant = record.record("instantToRollback") or Fields({}, context)
     requests = tuple(
@@ -134,12 +134,12 @@ def decode_rollback_plan(data: bytes, context: str = "a rollback plan") -> Rollb
 
 
 def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
-    """An Avro container file."""
+    """Encodes an Avro container file."""
     return encode_record("HoodieRollbackMetadata", rollback_record(metadata))
 
 
 def rollback_record(metadata: RollbackMetadata) -> dict[str, Any]:
-    """The fields of `HoodieRollbackMetadata`, which is also part of restores."""
+    """Returns the fields of `HoodieRollbackMetadata`, which is also part of restores."""
     partitions = {
         partition.partition_path: {
             "partitionPath": partition.partition_path,
@@ -162,7 +162,7 @@ def rollback_record(metadata: RollbackMetadata) -> dict[str, Any]:
 
 
 def decode_rollback_metadata(data: bytes, context: str = "a completed rollback") -> RollbackMetadata:
-    """Raises CorruptFileError, naming `context`."""
+    """Decodes the metadata. Raises CorruptFileError, naming `context`."""
     return rollback_of(Fields(decode_record(data, context), context))
 
 
@@ -190,7 +190,7 @@ def rollback_of(record: Fields) -> RollbackMetadata:
 
 
 def encode_replace_request(operation: str) -> bytes:
-    """Content of a requested replacecommit other than a clustering: an Avro container file.
+    """Encodes the content of a requested replacecommit other than a clustering: an Avro container file.
 
     In Apache Hudi all fields are null for an overwrite; for DELETE_PARTITION the operation is set.
     """
@@ -205,7 +205,7 @@ def encode_replace_request(operation: str) -> bytes:
 
 
 def decode_compaction_plan(data: bytes, context: str = "a compaction plan") -> CompactionPlan:
-    """Raises CorruptFileError, naming `context`."""
+    """Decodes a plan. Raises CorruptFileError, naming `context`."""
     record = Fields(decode_record(data, context), context)
     operations = tuple(
         CompactionOperation(
@@ -225,7 +225,7 @@ def decode_compaction_plan(data: bytes, context: str = "a compaction plan") -> C
 
 
 def encode_compaction_plan(plan: CompactionPlan, *, log_compaction: bool = False) -> bytes:
-    """An Avro container file; plans of log compactions name a helper class and preserve meta columns."""
+    """Encodes an Avro container file; plans of log compactions name a helper class and preserve meta columns."""
     operations = [
         {
             "baseInstantTime": operation.base_instant,
@@ -262,7 +262,7 @@ class SavepointMetadata:
     """Milliseconds since the epoch."""
     comment: str
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Partition path to names of the base and log files that must be kept."""
+    """Maps partition paths to the names of base and log files that must be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ class InstantInfo:
 
     time: str
     action: str
-    """As the instant was when the plan was made: a pending compaction is `compaction`, a completed one `commit`."""
+    """The action when the plan was made: `compaction` for a pending compaction, `commit` for a completed one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +297,7 @@ class RestoreMetadata:
 
 
 def encode_savepoint(metadata: SavepointMetadata) -> bytes:
-    """An Avro container file."""
+    """Encodes an Avro container file."""
     record = {
         "savepointedBy": metadata.user,
         "savepointedAt": metadata.created_ms,
@@ -312,7 +312,7 @@ def encode_savepoint(metadata: SavepointMetadata) -> bytes:
 
 
 def decode_savepoint(data: bytes, context: str = "a savepoint") -> SavepointMetadata:
-    """Raises CorruptFileError, naming `context`."""
+    """Decodes the metadata. Raises CorruptFileError, naming `context`."""
     record = Fields(decode_record(data, context), context)
     return SavepointMetadata(
         user=record.text("savepointedBy"),
@@ -326,7 +326,7 @@ def decode_savepoint(data: bytes, context: str = "a savepoint") -> SavepointMeta
 
 
 def encode_restore_plan(plan: RestorePlan) -> bytes:
-    """An Avro container file."""
+    """Encodes an Avro container file."""
     record = {
         "instantsToRollback": [_info_record(instant) for instant in plan.instants],
         "version": RESTORE_PLAN_VERSION,
@@ -336,7 +336,7 @@ def encode_restore_plan(plan: RestorePlan) -> bytes:
 
 
 def decode_restore_plan(data: bytes, context: str = "a restore plan") -> RestorePlan:
-    """Raises CorruptFileError, naming `context`."""
+    """Decodes a plan. Raises CorruptFileError, naming `context`."""
     record = Fields(decode_record(data, context), context)
     return RestorePlan(
         savepoint=record.text("savepointToRestoreTimestamp"),
@@ -345,7 +345,7 @@ def decode_restore_plan(data: bytes, context: str = "a restore plan") -> Restore
 
 
 def encode_restore_metadata(metadata: RestoreMetadata) -> bytes:
-    """An Avro container file."""
+    """Encodes an Avro container file."""
     record = {
         "startRestoreTime": metadata.start_time,
         "timeTakenInMillis": metadata.time_taken_ms,
@@ -361,7 +361,7 @@ def encode_restore_metadata(metadata: RestoreMetadata) -> bytes:
 
 
 def decode_restore_metadata(data: bytes, context: str = "a completed restore") -> RestoreMetadata:
-    """Raises CorruptFileError, naming `context`."""
+    """Decodes the metadata. Raises CorruptFileError, naming `context`."""
     record = Fields(decode_record(data, context), context)
     infos = tuple(_info(instant) for instant in record.records("restoreInstantInfo"))
     return RestoreMetadata(

@@ -40,7 +40,7 @@ _PAUSE_SECONDS = 0.1
 
 
 def load_table_config(storage: Storage) -> TableConfig:
-    """The table's properties, from the backup during an update.
+    """Loads the table's properties; during an update, from the backup.
 
     Raises:
         TableNotFoundError: neither file exists.
@@ -70,7 +70,7 @@ def make_table_folders(storage: Storage, properties: Mapping[str, str]) -> None:
     """Creates the folders that Java lists and expects to exist in a new table with these properties."""
     archive = f"{TIMELINE}/{ARCHIVE}" if properties["hoodie.timeline.layout.version"] == "2" else OLD_ARCHIVE
     for folder in (AUXILIARY, MARKERS, SCHEMAS, archive):
-        # a storage makes folders with their first file only
+        # a storage creates a folder with its first file
         seed = f"{folder}/.hudi_py-init.tmp"
         storage.put(seed, b"")
         storage.delete(seed)
@@ -112,7 +112,7 @@ def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> 
 
 
 _OF_PARTITION = frozenset("*?[{=")
-"""Characters of wildcards, and of partitions like city=oslo."""
+"""Characters of wildcards, and of partitions such as city=oslo."""
 
 
 def _read(storage: Storage) -> _Properties:
@@ -139,7 +139,8 @@ def _read(storage: Storage) -> _Properties:
 
 
 def _advice(uri: str) -> str:
-    """What to do where there is no table: older releases of Apache Hudi took paths of partitions, with wildcards."""
+    """Returns advice for a path without a table: older releases of Apache Hudi accepted partition paths with
+    wildcards."""
     parts = uri.split("/")
     first = next((at for at, part in enumerate(parts) if not _OF_PARTITION.isdisjoint(part)), 0)
     if first == 0:
@@ -151,7 +152,7 @@ def _advice(uri: str) -> str:
 
 
 class _Properties(NamedTuple):
-    """The content of a file of properties, and what is wrong with it."""
+    """The content of a properties file, and its problems."""
 
     values: Mapping[str, str]
     damaged: Mapping[str, str]
@@ -235,6 +236,6 @@ def _check_values(storage: Storage, config: TableConfig, invalid: Mapping[str, t
 
 
 def _comment(text: str) -> str:
-    """The two comment lines that Java's `Properties.store` and Hudi write."""
+    """Formats the two comment lines that Java's `Properties.store` and Hudi write."""
     now = datetime.now(timezone.utc)
     return f"{text} {now.isoformat().replace('+00:00', 'Z')}\n#{now.strftime('%a %b %d %H:%M:%S UTC %Y')}"

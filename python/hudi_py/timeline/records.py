@@ -15,12 +15,12 @@ _MAGIC = b"Obj\x01"
 
 
 def is_container(data: bytes) -> bool:
-    """Whether the bytes start like an Avro object container file."""
+    """Tells whether the bytes start like an Avro object container file."""
     return data.startswith(_MAGIC)
 
 
 def decode_record(data: bytes, context: str) -> dict[str, Any]:
-    """The record of a container file, read with the schema embedded in it.
+    """Decodes the record of a container file with the schema embedded in it.
 
     Raises:
         CorruptFileError: the bytes are not a container file with exactly one record; the message names `context`.
@@ -37,13 +37,13 @@ def decode_record(data: bytes, context: str) -> dict[str, Any]:
 
 
 def encode_record(name: str, record: Mapping[str, Any]) -> bytes:
-    """A container file with one record, in the schema that Apache Hudi 1.2.0 embeds."""
+    """Encodes a container file with one record, in the schema that Apache Hudi 1.2.0 embeds."""
     return _writer(name).write([dict(record)])
 
 
 @cache
 def record_schema(name: str) -> dict[str, Any]:
-    """Writer schema by record name, for example `HoodieCommitMetadata`; must not be modified."""
+    """Returns the writer schema by record name, such as `HoodieCommitMetadata`; must not be modified."""
     text = resources.files(__package__).joinpath("avsc").joinpath(f"{name}.avsc").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
@@ -77,7 +77,7 @@ class Fields:
         return value
 
     def has(self, name: str) -> bool:
-        """Whether there is a value of any type."""
+        """Tells whether there is a value of any type."""
         return self._values.get(name) is not None
 
     def text(self, name: str, default: str = "") -> str:
@@ -100,7 +100,7 @@ class Fields:
         return bool(self._get(name, bool))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of strings."""
+        """Returns a list of strings."""
         return self.optional_texts(name) or ()
 
     def optional_texts(self, name: str) -> tuple[str, ...] | None:
@@ -108,7 +108,7 @@ class Fields:
         return None if values is None else tuple(self._checked(name, value, str) for value in values)
 
     def text_map(self, name: str) -> dict[str, str]:
-        """A map of strings, without null entries."""
+        """Returns a map of strings, without null entries."""
         return self.optional_text_map(name) or {}
 
     def optional_text_map(self, name: str) -> dict[str, str] | None:
@@ -122,12 +122,12 @@ class Fields:
         return {key: self._checked(name, value, int) for key, value in values.items() if value is not None}
 
     def decimal_map(self, name: str) -> dict[str, float]:
-        """A map of floating-point numbers."""
+        """Returns a map of floating-point numbers."""
         values = self._get(name, dict) or {}
         return {key: self._checked(name, value, float) for key, value in values.items() if value is not None}
 
     def texts_map(self, name: str) -> dict[str, tuple[str, ...]]:
-        """A map of lists of strings."""
+        """Returns a map of lists of strings."""
         values = self._get(name, dict) or {}
         return {
             key: tuple(self._checked(name, item, str) for item in self._checked(name, value, list))
@@ -143,7 +143,7 @@ class Fields:
         return [Fields(value, self._context) for value in self._get(name, list) or ()]
 
     def records_map(self, name: str) -> dict[str, list[Fields]]:
-        """A map of lists of records."""
+        """Returns a map of lists of records."""
         values = self._get(name, dict) or {}
         return {
             key: [Fields(item, self._context) for item in self._checked(name, value, list)]

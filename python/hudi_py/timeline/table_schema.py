@@ -44,15 +44,16 @@ LATEST_SCHEMA_KEY = "latest_schema"
 CREATE_SCHEMA = "hoodie.table.create.schema"
 
 SCHEMA_OF_PLAN = REWRITING | {"INDEX"}
-"""Operations whose commits record their plan's schema, which may be older (`WriteOperationType.canUpdateSchema`)."""
+"""Operations whose commits record the schema of their plan, which may be older
+(`WriteOperationType.canUpdateSchema`)."""
 
 
 _EMPTY = CommitMetadata(operation=UNKNOWN)
-"""That of an empty file."""
+"""The metadata of an empty file."""
 _NO_COLUMNS = frozenset({*META_FIELDS, OPERATION})
 _ENTRY_BYTES = 256
 _WITH_OPERATION: Recent[tuple[str, str], bool] = Recent(1024 * _ENTRY_BYTES)
-"""Whether data files on remote storages have `_hoodie_operation`, by URI and path: it costs requests to see."""
+"""Whether data files on remote storages have `_hoodie_operation`, by URI and path: finding out takes requests."""
 _ACTION = "schemacommit"
 # `<time>.schemacommit` in timeline layout 1, `<time>_<completion time>.schemacommit` in layout 2
 _NAME = re.compile(
@@ -69,18 +70,18 @@ class TableSchema:
     arrow: pa.Schema
     """All columns of a row, starting with the meta columns if the table populates them."""
     history: SchemaHistory | None = None
-    """Maps columns of files to these; None: by name."""
+    """Maps columns of files to the table's; None if they are matched by name."""
     stored: StoredRows = field(default_factory=StoredRows)
-    """Which of the columns base files have."""
+    """The columns that base files have."""
 
     @property
     def stored_avro(self) -> dict[str, Any]:
-        """The record of the columns that base files have, without meta columns."""
+        """Returns the record of the columns that base files have, without meta columns."""
         return self.stored.own_avro(self.avro)
 
     @property
     def evolves_on_read(self) -> bool:
-        """Whether columns are identified by id (`hoodie.schema.on.read.enable`)."""
+        """Tells whether columns are identified by id (`hoodie.schema.on.read.enable`)."""
         return self.history is not None and self.history.query is not None
 
 
@@ -95,7 +96,7 @@ class NewestCommits:
         self._read: list[CommitMetadata] = []
         self._rest = _newest_first(state)
         self.empty: list[Instant] = []
-        """Those of the commits read so far that have an empty file."""
+        """Commits read so far that have an empty file."""
 
     def __iter__(self) -> Iterator[CommitMetadata]:
         yield from self._read
@@ -112,7 +113,8 @@ def resolve_table_schema(
     *,
     writes: bool = False,
 ) -> TableSchema | None:
-    """The schema that the newest completed write recorded, else that of the table's creation, else a data file's.
+    """Resolves the schema that the newest completed write recorded, else the one of the table's creation, else a data
+    file's.
 
     None for an empty table that was created without a schema.
 
@@ -151,7 +153,7 @@ def resolve_table_schema(
 
 
 def has_operation_column(storage: Storage, config: TableConfig, commits: NewestCommits) -> bool:
-    """Whether rows have `_hoodie_operation`. Commits do not record it, so this reads a file of the newest write.
+    """Tells whether rows have `_hoodie_operation`. Commits do not record it, so this reads a file of the newest write.
 
     Source: `TableSchemaResolver.hasOperationField` (1.2.0). Costs a footer or block header.
     """
@@ -165,9 +167,9 @@ def has_operation_column(storage: Storage, config: TableConfig, commits: NewestC
                 return known
             try:
                 record = _of_data_file(storage, config, stat.path)
-            except StorageError:  # not damage
+            except StorageError:  # not a sign of damage
                 raise
-            except (FileNotFoundError, HudiError):  # cleaned, or damaged, which reading the file reports
+            except (FileNotFoundError, HudiError):  # cleaned, or damaged; reading the file reports it
                 record = None
             if record is not None:
                 found = any(field.get("name") == OPERATION for field in record["fields"])
@@ -179,7 +181,7 @@ def has_operation_column(storage: Storage, config: TableConfig, commits: NewestC
 
 
 def table_schema_of(record: dict[str, Any], config: TableConfig) -> TableSchema:
-    """The table schema of an Avro record, without meta columns, with partition columns that are not in the files."""
+    """Builds the table schema from an Avro record without meta columns; includes partition columns that files lack."""
     fields = [field for field in record["fields"] if field.get("name") not in META_FIELDS]
     if config.drops_partition_columns:
         names = {field.get("name") for field in fields}
@@ -191,7 +193,7 @@ def table_schema_of(record: dict[str, Any], config: TableConfig) -> TableSchema:
 
 
 def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] | None, InternalSchema | None]:
-    """The schema in the newest write, and its internal schema if the schema evolves on read."""
+    """Returns the schema in the newest write, and its internal schema if the schema evolves on read."""
     service: tuple[dict[str, Any], InternalSchema | None] | None = None
     for metadata in commits:
         text = metadata.extra.get(SCHEMA_KEY)
@@ -208,13 +210,13 @@ def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] 
 
 
 def schema_of_write(metadata: CommitMetadata) -> str:
-    """The schema that a write recorded as the table's; empty if there is none, as for services."""
+    """Returns the table schema that a write recorded; empty if there is none, as for services."""
     return "" if metadata.operation in SCHEMA_OF_PLAN else metadata.extra.get(SCHEMA_KEY) or ""
 
 
 def _check_columns(state: TableState, commits: NewestCommits, latest: InternalSchema | None) -> None:
-    """Raises CorruptFileError if the newest change of columns by id was in a commit whose file is empty: the history of
-    schemas has it, those of the commits that were read do not."""
+    """Raises CorruptFileError if the newest change of columns by id was in a commit whose file is empty: the schema
+    history has it, but the commits that were read do not."""
     if not commits.empty:
         return
     stored = newest_history(state.storage, state.timeline)
@@ -229,10 +231,10 @@ def _check_columns(state: TableState, commits: NewestCommits, latest: InternalSc
 
 
 def _check_files_of_empty(state: TableState, instant: Instant, record: dict[str, Any] | None) -> None:
-    """Raises CorruptFileError if files of a commit, whose own file is empty, have columns that a schema lacks, or in a
-    wider type, and if there are no such files, as after a statement that added a column. Apache Hudi takes the commit
-    for one without a schema (`TableSchemaResolver`, 1.2.0): such columns are gone from its queries, and from each file
-    that it writes after."""
+    """Raises CorruptFileError if files of a commit, whose own file is empty, have columns that a schema lacks, or wider
+    types; also if there are no such files, as after a statement that added a column. Apache Hudi takes the commit for
+    one without a schema (`TableSchemaResolver`, 1.2.0): its queries lose such columns, and so does each file that it
+    writes afterwards."""
     known = pa.schema([]) if record is None else arrow_schema(record)
     path = None
     for path in _files_of(state.storage, state.config, instant):
@@ -246,13 +248,13 @@ def _check_files_of_empty(state: TableState, instant: Instant, record: dict[str,
                 f"{path}, which it wrote, has the column '{lost.name}' of type {lost.type}, which no other commit names"
             )
             raise _empty_commit(state, instant, "read", why)
-        return  # the files of a commit have one schema
+        return  # all files of a commit have the same schema
     if path is None:
         raise _empty_commit(state, instant, "read", "it left no files that tell whether it changed columns")
 
 
 def _files_of(storage: Storage, config: TableConfig, instant: Instant) -> Iterator[str]:
-    """Data files that a commit wrote, by their names and, in table version 6, the blocks of logs."""
+    """Yields data files that a commit wrote, by their names and, in table version 6, the blocks of logs."""
     for info in storage.walk():
         name = info.path.rpartition("/")[2]
         base, log = parse_base_file_name(name), parse_log_file_name(name)
@@ -267,7 +269,8 @@ def _files_of(storage: Storage, config: TableConfig, instant: Instant) -> Iterat
 
 
 def _is_lost(field: pa.Field, known: pa.Schema | pa.StructType) -> bool:
-    """Whether a reader of some columns loses values of a column: its name or a member's, or digits of its numbers."""
+    """Tells whether a reader of the known columns loses values of a column: its name or a member's is missing, or its
+    numbers lose digits."""
     index = known.get_field_index(field.name)
     return index < 0 or _loses(field.type, known.field(index).type)
 
@@ -283,7 +286,7 @@ def _loses(written: pa.DataType, known: pa.DataType) -> bool:
 
 
 def _wide(kind: pa.DataType) -> bool:
-    """Whether a type is one that columns are widened to or from."""
+    """Tells whether columns are widened to or from a type."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_string(kind))
 
@@ -303,7 +306,7 @@ def _newest_first(state: TableState) -> Iterator[tuple[Instant, CommitMetadata]]
     for instant in reversed(state.timeline.write_completed):
         try:
             yield instant, read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
-        except FileNotFoundError:  # archived since it was listed
+        except FileNotFoundError:  # archived since the listing
             continue
 
 
@@ -357,11 +360,12 @@ class StoredHistory:
     instant: str
     text: str
     versions: tuple[InternalSchema, ...]
-    """Oldest first."""
+    """The versions, oldest first."""
 
 
 def history_files(storage: Storage) -> list[tuple[str, str, bool]]:
-    """Path and instant of each file of the history, and whether its name has a completion time, as in layout 2."""
+    """Lists path and instant of each file of the history, and whether its name has a completion time, as in layout
+    2."""
     names = ((info.path, _NAME.fullmatch(info.name)) for info in storage.list(SCHEMAS))
     return [
         (path, name["time"], name["completion"] is not None)
@@ -371,13 +375,14 @@ def history_files(storage: Storage) -> list[tuple[str, str, bool]]:
 
 
 def history_path(layout: Layout, instant: str, completion: str) -> str:
-    """Path of the history that a write stores. `completion`: its completion time, which names of layout 1 lack."""
+    """Returns the path of the history that a write stores. `completion` is its completion time, which names of layout 1
+    lack."""
     name = f"{instant}_{completion}" if layout.has_completion_times else instant
     return f"{SCHEMAS}/{name}.{_ACTION}"
 
 
 def newest_history(storage: Storage, timeline: Timeline) -> StoredHistory | None:
-    """The newest file of a completed write; None if there is none.
+    """Reads the newest file of a completed write; None if there is none.
 
     Raises:
         CorruptFileError: it cannot be read.
@@ -427,7 +432,7 @@ def write_history(
 
 
 def _remove_failed(storage: Storage, timeline: Timeline, *, keep: str) -> None:
-    """Removes files of writes that did not complete, and those of archived ones, as Apache Hudi does."""
+    """Removes files of writes that did not complete, and those of archived writes, as Apache Hudi does."""
     completed = {instant.time for instant in timeline.write_completed}
     for info in storage.list(SCHEMAS):
         name = _NAME.fullmatch(info.name)

@@ -21,10 +21,10 @@ from hudi_py.timeline.times import format_instant, table_zone
 INITIAL = "00000000000000"
 """Prefix of the times of a metadata table's initial commits."""
 _QUICK_S = 0.1
-"""No instant is requested and completes while a listing runs that takes no longer than this."""
+"""Maximum duration of a listing during which no instant can be both requested and completed."""
 _LISTINGS = 10
 _WRITES = frozenset(action.value for action in WRITE_ACTIONS)
-"""`WRITE_ACTIONS` as they occur in `Instant.sort_key`."""
+"""`WRITE_ACTIONS` in the form of `Instant.sort_key`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Timeline:
     """First active write instant without a savepoint, in any state; older instants were archived, hence completed."""
     instants: tuple[Instant, ...] = field(init=False, compare=False)
     """One per (requested time, comparable action), in its highest state; sorted by requested time. Of several completed
-    files the one with the smallest completion time counts, as for `CompletionTimeQueryViewV2`, 1.2.0: since then the
-    instant has been complete."""
+    files the one with the smallest completion time counts, since the instant has been complete from then on
+    (`CompletionTimeQueryViewV2`, 1.2.0)."""
     completed: tuple[Instant, ...] = field(init=False, compare=False, repr=False)
     pending: tuple[Instant, ...] = field(init=False, compare=False, repr=False)
     """Requested and inflight instants."""
@@ -77,15 +77,16 @@ class Timeline:
 
     @property
     def last_completed(self) -> Instant | None:
-        """The completed write instant with the greatest requested time."""
+        """Returns the completed write instant with the greatest requested time."""
         return self.write_completed[-1] if self.write_completed else None
 
     def is_committed(self, instant_time: str) -> bool:
-        """Whether files and log blocks of an instant count: it is a completed write, or older than the timeline."""
+        """Tells whether files and log blocks of an instant count: it is a completed write, or older than the
+        timeline."""
         return instant_time in self._completions or self.is_archived(instant_time)
 
     def completion_time(self, instant_time: str) -> CompletionTime | None:
-        """Completion time of a write instant; its own time if archived, None if pending or unknown. See
+        """Returns the completion time of a write instant; its own time if archived, None if pending or unknown. See
         `archived.ArchivedCompletions`."""
         found = self._completions.get(instant_time)
         if found is None and self.is_archived(instant_time):
@@ -93,11 +94,12 @@ class Timeline:
         return found
 
     def is_archived(self, instant_time: str) -> bool:
-        """Whether a write instant has left this timeline."""
+        """Tells whether a write instant has left this timeline."""
         return self.start is not None and instant_time < self.start and instant_time not in self._completions
 
     def find(self, instant_time: str, action: Action | None = None) -> Instant | None:
-        """The instant with a requested time, preferably a write; with `action` only one of a comparable action."""
+        """Finds the instant with a requested time, preferably a write; with `action` only one of a comparable
+        action."""
         found = [
             instant
             for instant in self.instants
@@ -107,21 +109,22 @@ class Timeline:
         return next(iter(writes or found), None)
 
     def moved_since(self, seen: Timeline) -> bool:
-        """Return whether anything has been done or planned since another timeline of the table was read. Even a plan
+        """Tells whether anything has been done or planned since another timeline of the table was read. Even a plan
         counts, since it may open the slices that a write adds to."""
         return self.instants != seen.instants
 
     def states_of(self, instant: Instant) -> tuple[Instant, ...]:
-        """Every state file of an instant, requested first."""
+        """Returns every state file of an instant, requested first."""
         key = (instant.time, instant.action.comparable)
         return tuple(file for file in self.files if (file.time, file.action.comparable) == key)
 
     def plus(self, completed: Instant) -> Timeline:
-        """The timeline with a completed instant added."""
+        """Returns the timeline with a completed instant added."""
         return timeline_of(self.layout, (*self.files, completed))
 
     def latest_times(self) -> tuple[InstantTime | None, CompletionTime | None]:
-        """The greatest requested time of any instant, and the greatest completion time in a file name (layout 2)."""
+        """Returns the greatest requested time of any instant, and the greatest completion time in a file name (layout
+        2)."""
         requested = self.instants[-1].time if self.instants else None
         if not self.layout.has_completion_times:
             return requested, None
@@ -130,7 +133,7 @@ class Timeline:
         )
 
     def pin(self) -> Pin:
-        """The pin with which `at` reproduces this state from a later timeline."""
+        """Returns the pin with which `at` reproduces this state from a later timeline."""
         if self.layout.has_completion_times:
             return Pin(self.latest_times()[1] or "")
         if not self.completed:
@@ -139,7 +142,7 @@ class Timeline:
         return Pin(newest, tuple((i.time, i.action.comparable.value) for i in self.pending if i.time < newest))
 
     def pin_before(self, instant: InstantTime) -> Pin:
-        """The pin of what the plan of an instant has seen, which was made under the table lock.
+        """Returns the pin of the state that the planner of an instant saw under the table lock.
 
         Layout 1 does not store when others have completed: the modification time of their files tells.
         """
@@ -152,7 +155,8 @@ class Timeline:
         )
 
     def at(self, pin: Pin) -> Timeline:
-        """The pinned state of this timeline: instants completed since are pending again, if they have other files."""
+        """Returns the pinned state of this timeline: instants completed since are pending again, if they have other
+        files."""
         if self.layout.has_completion_times:
             kept = [i for i in self.files if not i.completed or (i.completion_time or i.time) <= pin.time]
         else:
@@ -165,7 +169,7 @@ class Timeline:
         return self if len(kept) == len(self.files) else Timeline(self.layout, tuple(kept), self.start)
 
     def completed_since(self, pin: Pin) -> list[Instant]:
-        """The completed instants of any action that are not complete in the pinned state."""
+        """Returns the completed instants of any action that are not complete in the pinned state."""
         seen = {(each.time, each.action.comparable) for each in self.at(pin).completed}
         return [each for each in self.completed if (each.time, each.action.comparable) not in seen]
 
@@ -186,7 +190,7 @@ def _completion(instant: Instant) -> str:
 
 
 def timeline_of(layout: Layout, files: Iterable[Instant]) -> Timeline:
-    """The timeline of some state files."""
+    """Builds the timeline from state files."""
     ordered = tuple(sorted(files, key=attrgetter("sort_key", "file_name")))
     saved = {instant.time for instant in ordered if instant.action is Action.SAVEPOINT}
     active = [i.time for i in ordered if i.sort_key[1] in _WRITES]
@@ -205,10 +209,10 @@ def load_timeline(
     Completed files without a completion time in their name (layouts 0 and 1, legacy names of layout 2) have their
     modification time as completion time.
 
-    A listing takes time: of two instants that complete while it runs, it may find the second and miss the first, whose
-    rows a reader that goes on from the second would never see. Where an instant is pending, or listing was slow, the
-    timeline is therefore listed again. Whatever completed before an instant of the first listing is in the second; what
-    completed later than all of the first counts as pending.
+    A listing takes time: if two instants complete while it runs, it may find the second and miss the first, and a
+    reader that continues after the second would never see the first one's rows. So if an instant is pending, or listing
+    was slow, the timeline is listed again. Everything that completed before an instant of the first listing is in the
+    second one; whatever completed later than all of the first listing counts as pending.
 
     Args:
         zone: replaces the process's own zone for tables with LOCAL times.
@@ -225,7 +229,7 @@ def load_timeline(
             return again
         if layout.has_completion_times:
             return again.at(found.pin())
-        found = again  # modification times may be whole seconds, too coarse to cut at
+        found = again  # modification times may be whole seconds, too coarse for a cut
     return found
 
 
@@ -251,7 +255,7 @@ def _listed(storage: Storage, layout: Layout, zone: tzinfo) -> Timeline:
 
 @lru_cache(maxsize=16)  # each action loads the timelines of a table and its metadata table several times
 def _named(layout: Layout, names: tuple[str, ...]) -> Timeline | None:
-    """The timeline of these files; None if there are none, or a completion time is not in its name."""
+    """Builds the timeline of these files; None if there are none, or a completion time is not in its name."""
     files = [instant for name in names if (instant := layout.parse(name)) is not None]
     if not files or any(file.legacy for file in files):
         return None

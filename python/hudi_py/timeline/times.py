@@ -17,7 +17,7 @@ from hudi_py.model.zones import local_zone
 MILLIS_DIGITS = 17
 SECONDS_DIGITS = 14
 SPECIAL = frozenset({"00000000000000", "00000000000001", "00000000000002"})
-"""Initial instant, metadata bootstrap, full bootstrap (`HoodieTimeline`, 1.2.0)."""
+"""The initial instant, the metadata bootstrap and the full bootstrap (`HoodieTimeline`, 1.2.0)."""
 
 _FORMS = (
     "yyyyMMddHHmmssSSS, yyyyMMddHHmmss, yyyy-MM-dd, yyyy-MM-dd HH:mm[:ss[.SSS]], the same with T instead of the blank "
@@ -31,18 +31,18 @@ _READABLE = re.compile(
 
 
 def table_zone(config: TableConfig, local: tzinfo | None = None) -> tzinfo:
-    """Zone of a table's instants: UTC, or for a LOCAL timeline `local` (None: this process's zone)."""
+    """Returns the zone of a table's instants: UTC, or for a LOCAL timeline `local` (None: this process's zone)."""
     return timezone.utc if config.timezone == "UTC" else (local or local_zone())
 
 
 def format_instant(epoch_ms: int, zone: tzinfo) -> InstantTime:
-    """The instant time in a zone of a point in time, in milliseconds since the epoch."""
+    """Formats a point in time, in milliseconds since the epoch, as an instant time in a zone."""
     moment = datetime.fromtimestamp(epoch_ms // 1000, zone)
     return _text(moment, epoch_ms % 1000)
 
 
 def epoch_ms(instant_time: str, zone: tzinfo, fold: int = 0) -> int:
-    """The point in time of an instant time, in milliseconds since the epoch.
+    """Returns the point in time of an instant time, in milliseconds since the epoch.
 
     A time of 14 digits counts as the last millisecond of its second (`HoodieInstantTimeGenerator`, 1.2.0). `fold`
     selects the first or second occurrence of a repeated hour.
@@ -56,7 +56,7 @@ def epoch_ms(instant_time: str, zone: tzinfo, fold: int = 0) -> int:
 
 
 def add_ms(instant_time: str, millis: int) -> InstantTime:
-    """The instant time `millis` milliseconds of wall-clock time later; 17 digits."""
+    """Returns the instant time `millis` milliseconds of wall-clock time later; 17 digits."""
     moment, own = _naive(instant_time)
     seconds, rest = divmod(own + millis, 1000)
     return _text(moment + timedelta(seconds=seconds), rest)
@@ -109,7 +109,8 @@ def _offset(text: str) -> timezone:
 
 
 def _naive(instant_time: str) -> tuple[datetime, int]:
-    """Wall-clock time in whole seconds, and milliseconds. Ignores digits beyond 17 (metadata table suffixes)."""
+    """Splits an instant time into wall-clock time in whole seconds, and milliseconds. Ignores digits beyond 17
+    (metadata table suffixes)."""
     digits = instant_time[:MILLIS_DIGITS]
     if instant_time in SPECIAL:
         return datetime(1, 1, 1), 0

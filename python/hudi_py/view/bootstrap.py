@@ -31,12 +31,12 @@ _OPTION = "hoodie.py.read.bootstrap.sources"
 
 @dataclass(frozen=True, slots=True)
 class BootstrapMapping:
-    """The source file of a file group of a METADATA_ONLY bootstrap (`BootstrapFileMapping`, 1.2.0)."""
+    """Maps a file group of a METADATA_ONLY bootstrap to its source file (`BootstrapFileMapping`, 1.2.0)."""
 
     partition: str
     file_id: str
     source_base: str
-    """Base path of the source, as the index has it."""
+    """Base path of the source, as stored in the index."""
     source_partition: str
     """Path of the source file's folder below `source_base`."""
     source: str
@@ -44,7 +44,7 @@ class BootstrapMapping:
 
 
 def load_bootstrap_sources(storage: Storage, config: TableConfig) -> Mapping[tuple[str, str], str]:
-    """(partition path, file id) to the URI of its source file; empty for tables that are not bootstrapped.
+    """Maps (partition path, file id) to the URI of the source file; empty for tables that are not bootstrapped.
 
     Raises:
         UnsupportedTableError: the table has an index of another kind.
@@ -56,7 +56,7 @@ def load_bootstrap_sources(storage: Storage, config: TableConfig) -> Mapping[tup
 
 
 def has_bootstrap_index(storage: Storage, config: TableConfig) -> bool:
-    """Whether the table was bootstrapped and its index is in use.
+    """Tells whether the table was bootstrapped and its index is in use.
 
     Raises:
         UnsupportedTableError: the table has an index of another kind.
@@ -78,7 +78,7 @@ def has_bootstrap_index(storage: Storage, config: TableConfig) -> bool:
 
 
 def bootstrap_mappings(storage: Storage) -> Iterator[BootstrapMapping]:
-    """The entries of the bootstrap index, by partition and in its order there.
+    """Yields the entries of the bootstrap index, by partition and in the index's order.
 
     Raises:
         CorruptFileError: the index cannot be read.
@@ -110,7 +110,7 @@ def check_source(uri: str, config: TableConfig, source: str, allowed: Iterable[s
     """
     base = config.properties.get(BASE_PATH, "").strip()
     (store, path), (base_store, base_path) = _place(source), _place(base)
-    # a base path of Hadoop's default file system has no scheme, but what the index names has
+    # a base path in Hadoop's default file system has no scheme, but the paths in the index have one
     same_store = base_store in (store, _LOCAL) if "://" not in base and ":" not in base else base_store == store
     if not same_store or ".." in path.split("/") or not f"{path}/".startswith(base_path.rstrip("/") + "/"):
         raise UnsupportedTableError(
@@ -131,7 +131,7 @@ def check_source(uri: str, config: TableConfig, source: str, allowed: Iterable[s
 
 
 def _place(uri: str) -> tuple[tuple[str, str], str]:
-    """The store of a URI, as its scheme and host or bucket, and the path there."""
+    """Splits a URI into its store, given by scheme and host or bucket, and the path there."""
     parts = _URI.match(uri)
     if parts is None:
         return _LOCAL, uri

@@ -50,9 +50,9 @@ from hudi_py.view.recorded import (
 T = TypeVar("T")
 
 _FIRST_PORTION: Final = 256
-"""Partitions of a portion, until it is known how many files they have."""
+"""Partitions per portion, until it is known how many files they have."""
 _PORTION_SIZE: Final = 100_000
-"""Files of a portion, or file groups where the number of files is not known; unless a single partition has more."""
+"""Files per portion, or file groups if the number of files is unknown; a single partition may have more."""
 
 
 @dataclass(slots=True)
@@ -64,15 +64,17 @@ class _Slice:
 
 @dataclass(slots=True)
 class _Group:
-    """Committed slices of a file group, newest first, including that of a pending compaction, without base file."""
+    """Committed slices of a file group, newest first, including the one of a pending compaction, which has no base
+    file."""
 
     partition: PartitionPath
     file_id: FileId
     slices: list[_Slice]
     recorded: Sequence[RecordedFile] = ()
-    """The group's files in commit metadata, if they are compared with those listed."""
+    """The group's files in commit metadata, if they are compared with the listing."""
     listed: Mapping[BaseFileName | LogFileName, int] = field(default_factory=dict)
-    """The bytes of its existing files, if compared: also of logs in no slice, as those for a pending clustering."""
+    """Sizes of its existing files, if compared; includes logs that belong to no slice, such as those for a pending
+    clustering."""
     lost: list[tuple[RecordedFile, int | None]] = field(default_factory=list)
     """Committed files of the newest slice that are missing or damaged; see `lost_files`."""
 
@@ -80,12 +82,12 @@ class _Group:
 class FileSystemView:
     """File slices of a table as a timeline shows them.
 
-    Files of uncommitted instants are hidden, as are file groups that a completed replacecommit has replaced. Each
+    Files of uncommitted instants are hidden, and so are file groups that a completed replacecommit has replaced. Each
     partition is listed once, when it is first needed. Thread-safe.
 
-    If the storage is listed, `latest_slices` and `latest_base_slices` raise for a file group whose slice, the newest or
-    that of the time asked for, lacks a committed file: `CorruptFileError`, or `HistoryCleanedError` if the table has
-    changed since. With `proven_by` they do whatever is listed.
+    If the storage is listed, `latest_slices` and `latest_base_slices` raise for a file group whose requested slice
+    lacks a committed file: `CorruptFileError`, or `HistoryCleanedError` if the table has changed since. With
+    `proven_by` they do so for every lister.
     """
 
     def __init__(
@@ -101,13 +103,13 @@ class FileSystemView:
         self.state = state
         self.lister = lister
         self.pending_compaction = pending_compaction
-        """(partition path, file id) to the instant at which its compaction was scheduled."""
+        """Maps (partition path, file id) to the instant at which its compaction was scheduled."""
         self.pending_clustering = pending_clustering
-        """(partition path, file id) of input groups to the instant at which their clustering was scheduled."""
+        """Maps (partition path, file id) of input groups to the instant at which their clustering was scheduled."""
         self.replaced = replaced
-        """(partition path, file id) to the requested time of the replacecommit that replaced it."""
+        """Maps (partition path, file id) to the requested time of the replacecommit that replaced it."""
         self.sources = load_bootstrap_sources(state.storage, state.config)
-        """(partition path, file id) to the URI of the source file of a bootstrapped base file."""
+        """Maps (partition path, file id) to the URI of a bootstrapped base file's source file."""
         self._completions = ArchivedCompletions(state)
         self._read_damaged = read_damaged
         self._recorded: RecordedFiles | None = None
@@ -125,11 +127,12 @@ class FileSystemView:
         return self.state.timeline
 
     def proven_by(self, storage: Lister, lister: Lister) -> FileSystemView:
-        """The same view for a write: of what `lister` lists, as long as it has all that the active commits recorded.
+        """Returns a view for writers that uses `lister`, but lists a partition from `storage` if `lister` misses a
+        committed file.
 
-        A partition in which it lacks a committed file of a newest slice, or has it shorter, is listed from `storage`
-        instead, whose losses are errors. A writer must not take a file that another process has cleaned since, or that
-        a metadata table lacks, for one that never was: it would add its keys once more.
+        That is a file of a newest slice, missing or shorter than recorded; if the storage lacks it too, that is an
+        error. A writer must not ignore a file that another process has cleaned since, or that a metadata table lacks:
+        it would add its keys again.
         """
         other = copy(self)
         other.lister, other._proof = lister, storage
@@ -143,7 +146,7 @@ class FileSystemView:
         self.__dict__.update(state, _lock=threading.Lock())
 
     def partitions(self) -> list[PartitionPath]:
-        """Sorted paths of the table's partitions; `[""]` if it is not partitioned."""
+        """Returns the sorted paths of the table's partitions; `[""]` if it is not partitioned."""
         if self._partitions is None:
             found = self.lister.partitions()
             # not for metadata tables, whose partitions may be deleted
@@ -159,7 +162,7 @@ class FileSystemView:
         return list(self._partitions)
 
     def latest_slices(self, partition: PartitionPath, as_of: InstantTime | None = None) -> list[FileSlice]:
-        """The newest slice of each file group for a merging reader, sorted by file id.
+        """Returns the newest slice of each file group for a merging reader, sorted by file id.
 
         While a compaction is pending, this is the slice that it compacts, with the logs written since. With `as_of`,
         later base instants, logs (since version 8) and replacements do not count; blocks of version 6 logs are filtered
@@ -184,7 +187,8 @@ class FileSystemView:
         return result
 
     def latest_base_slices(self, partition: PartitionPath, as_of: InstantTime | None = None) -> list[FileSlice]:
-        """The newest base file of each file group that has one, without logs (read-optimized), sorted by file id."""
+        """Returns the newest base file of each file group that has one, without logs (read-optimized), sorted by file
+        id."""
         result: list[FileSlice] = []
         for group in self._visible(partition, as_of):
             self._check_whole(group, as_of, base_only=True)
@@ -195,7 +199,7 @@ class FileSystemView:
         return result
 
     def latest_slices_for_write(self, partition: PartitionPath) -> list[FileSlice]:
-        """The slice of each file group to which new logs belong, sorted by file id.
+        """Returns the slice of each file group to which new logs belong, sorted by file id.
 
         While a compaction is pending this is the slice that it opened when it was scheduled, which has no base file and
         may be empty.
@@ -203,13 +207,13 @@ class FileSystemView:
         return [_slice_of(group, group.slices[0]) for group in self._visible(partition, None) if group.slices]
 
     def lost_files(self, partition: PartitionPath) -> list[tuple[RecordedFile, int | None]]:
-        """Files of the newest slices that completed commits wrote and the storage lacks or has only in part, with their
-        present bytes (None: missing). Empty if a metadata table is listed, which does not show it."""
+        """Returns files of the newest slices that completed commits wrote and the storage lacks or truncated, with
+        their current size (None: missing). Empty if a metadata table is listed, which does not show it."""
         return [each for group in self._visible(partition, None) for each in group.lost]
 
     @contextmanager
     def naming_lost_files(self) -> Iterator[None]:
-        """If a file is not found, lists from storage what has been listed so far.
+        """If a file is not found, lists everything that was listed so far from the storage.
 
         Raises:
             CorruptFileError, HistoryCleanedError: a committed file is lost, or was cleaned.
@@ -222,14 +226,14 @@ class FileSystemView:
                 for partition in list(self._groups):
                     try:
                         listed.latest_slices(partition)
-                    except StorageError:  # not damage
+                    except StorageError:  # not a sign of damage
                         raise
                     except HudiError as lost:
                         raise lost from error
             raise
 
     def every_slice(self, partition: PartitionPath) -> list[FileSlice]:
-        """All existing committed slices, including replaced file groups, by file id and then oldest first."""
+        """Returns all existing committed slices, including replaced file groups, by file id and then oldest first."""
         return [
             _slice_of(group, slice_)
             for group in self._load(partition)
@@ -238,7 +242,7 @@ class FileSystemView:
         ]
 
     def slices_of(self, partition: PartitionPath, file_id: FileId) -> list[FileSlice]:
-        """All committed slices of a file group, replaced or not, newest first; empty if there is no such group.
+        """Returns all committed slices of a file group, replaced or not, newest first; empty if there is no such group.
 
         A slice without a base file was opened by a compaction, or has only logs.
         """
@@ -246,8 +250,8 @@ class FileSystemView:
         return [_slice_of(group, slice_) for group in groups for slice_ in group.slices]
 
     def newest_recorded_base(self, partition: PartitionPath, file_id: FileId, *, before: str) -> BaseFileName | None:
-        """The newest base file of a file group that an active commit of an earlier instant recorded, whether or not it
-        still exists; None if there is none, or the view does not compare files with commit metadata."""
+        """Returns the newest base file of a file group that an active commit of an earlier instant recorded, whether or
+        not it still exists; None if there is none, or the view does not compare files with commit metadata."""
         files = (file for group in self._load(partition) if group.file_id == file_id for file in group.recorded)
         names = (file.name for file in files if file.commit < before and isinstance(file.name, BaseFileName))
         return max(names, key=lambda name: name.instant, default=None)
@@ -255,8 +259,8 @@ class FileSystemView:
     def in_portions(
         self, partitions: Sequence[PartitionPath], work: Callable[[Sequence[PartitionPath]], Sequence[T]]
     ) -> list[T]:
-        """The results of `work` for some of the partitions at a time, in order. What the view holds of a large table
-        is that of one portion: their files are listed before, and released after."""
+        """Returns the results of `work` for a portion of the partitions at a time, in order. Limits what the view keeps
+        in memory to one portion: its files are listed before, and released after."""
         results: list[T] = []
         at, step = 0, _FIRST_PORTION
         by_storage = self.lister.is_storage
@@ -266,7 +270,7 @@ class FileSystemView:
             found = work(some)
             turned, by_storage = self.lister.is_storage and not by_storage, self.lister.is_storage
             if at and turned:
-                # the metadata table has turned out to be damaged: what it has listed before does not count
+                # the metadata table has turned out to be damaged: discard earlier listings
                 self._forget(partitions)
                 results, at, step = [], 0, _FIRST_PORTION
                 continue
@@ -293,7 +297,7 @@ class FileSystemView:
         return groups
 
     def _check_whole(self, group: _Group, as_of: InstantTime | None, *, base_only: bool = False) -> None:
-        """Raises if a file that a reader needs is lost, or warns with `read_damaged`."""
+        """Raises if a file that a reader needs is lost; only warns with `read_damaged`."""
         lost = group.lost
         if as_of is not None and group.recorded:
             recorded = [file for file in group.recorded if file.commit <= as_of]
@@ -339,7 +343,7 @@ class FileSystemView:
                 continue
             base_name = parse_base_file_name(name)
             if base_name is not None and base_name.extension in extensions and self._counts(base_name.instant):
-                # Attempts of a task may leave several files of one instant: the last one counts
+                # Several attempts of a task may leave files of one instant: the last one counts
                 source = None
                 if base_name.instant == METADATA_INSTANT:
                     source = self.sources.get((partition, base_name.file_id))
@@ -383,7 +387,7 @@ class FileSystemView:
                 if not self._counts(instant):
                     continue
                 # Either a delta commit from before a downgrade from version 8 or 9, whose logs are named by their own
-                # instant, or the first one of a group without base files. Completion times are file times here, which
+                # instant, or the first one of a group without base files. Completion times are file times here, and
                 # change when a table is copied, so the instant itself decides
                 instant = max((each for each in slices if each < instant), default=instant)
             slices.setdefault(instant, _Slice(instant)).logs.append(log)
@@ -398,14 +402,14 @@ class FileSystemView:
 
 
 def base_extensions(config: TableConfig) -> frozenset[str]:
-    """Extensions of base files: that of the table's format, or all if it may have files of several formats."""
+    """Returns the extensions of base files: the one of the table's format, or all if it may have several formats."""
     if config.properties.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
         return frozenset(("parquet", "orc", "hfile", "lance"))
     return frozenset((config.base_file_format.lower(),))
 
 
 def load_view(state: TableState, lister: Lister | None = None, *, read_damaged: bool = False) -> FileSystemView:
-    """A view of the files that `lister` lists (None: the storage); reads pending plans and replaced file groups.
+    """Loads a view of the files that `lister` lists (None: the storage); reads pending plans and replaced file groups.
 
     `read_damaged`: whether to warn, instead of raising an error, about lost files.
 
@@ -419,7 +423,7 @@ def load_view(state: TableState, lister: Lister | None = None, *, read_damaged: 
             return plans.file_groups(instant)
         try:
             return read_commit_metadata(state.storage, state.timeline.layout, instant).replaced_groups
-        except FileNotFoundError:  # archived since it was listed, so the groups it replaced have been cleaned
+        except FileNotFoundError:  # archived since it was listed, so the groups that it replaced have been cleaned
             return ()
 
     instants = plans.of(Action.COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT)

@@ -15,36 +15,36 @@ _METAFILES = frozenset(PARTITION_METAFILE + extension for extension in ("", ".pa
 
 
 class Lister(Protocol):
-    """The source of a file system view's listing: the storage, or the metadata table."""
+    """Lists files for a file system view, from the storage or the metadata table."""
 
     @property
     def is_storage(self) -> bool:
-        """Whether the storage itself is listed, which cannot reveal lost files."""
+        """Tells whether the listing comes from the storage itself, which cannot reveal lost files."""
         ...
 
     def prefetch(self, partitions: Iterable[PartitionPath]) -> int:
         """Prepares for `files` of these partitions, if one pass over many costs less. Returns their number of files as
-        far as it is known then."""
+        far as it is known by then."""
         return 0
 
     def forget(self, partitions: Iterable[PartitionPath]) -> None:
-        """Releases what it holds of partitions that are no longer needed."""
+        """Releases what is cached for partitions that are no longer needed."""
         return
 
     def partitions(self) -> list[PartitionPath]:
-        """Sorted paths of all partitions; `[""]` for an unpartitioned table."""
+        """Lists the sorted paths of all partitions; `[""]` for an unpartitioned table."""
         ...
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
-        """Files of a partition, sorted by path; empty if it does not exist."""
+        """Lists files of a partition, sorted by path; empty if it does not exist."""
         ...
 
 
 class StorageLister(Lister):
     """Lists folders of the storage (`FileSystemBackedTableMetadata`, 1.2.0).
 
-    A folder with a partition metafile is a partition; `.hoodie` is ignored. Partitions below a partition are found,
-    which Apache Hudi passes over: values such as `a` and `a/b` may have made them.
+    A folder with a partition metafile is a partition; `.hoodie` is ignored. Unlike Apache Hudi, finds partitions below
+    a partition, which values such as `a` and `a/b` may create.
     """
 
     is_storage = True

@@ -1,6 +1,6 @@
 """Compares the files in commit metadata with those in storage.
 
-A listing cannot show that a file was lost: an older version, or nothing, takes its place. Commit metadata can.
+A listing cannot show that a file was lost, since an older version, or nothing, appears instead. Commit metadata can.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 _INITIAL = "00000000000000"
 """Prefix of the instants at which partitions of a metadata table are initialised."""
 _FILE_BYTES = 512
-"""What a `RecordedFile` takes in memory, about."""
+"""Approximate size of a `RecordedFile` in memory."""
 _MAX_BYTES = 16 << 20
 _RECENT: Recent[tuple[str, str, str | None], list[RecordedFile]] = Recent(_MAX_BYTES, _MAX_BYTES)
-"""Files of completed commits, which never change, by table URI, timeline file and completion time. Each view of a
-table, whose timeline has moved on by one commit, compares the same ones."""
+"""Files of completed commits, which never change, by table URI, timeline file and completion time. Successive views of
+a table compare mostly the same commits."""
 _FIRST_VERSION = 6
-"""Table version from which on commits record the true sizes of their files."""
+"""First table version whose commits record the true sizes of their files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class RecordedFile:
     partition: PartitionPath
     name: BaseFileName | LogFileName
     offset: int
-    """Byte at which the commit began to write; 0 except in logs of table version 6."""
+    """Offset at which the commit began to write; 0 except in logs of table version 6."""
     size: int
-    """Bytes of the whole file after the commit; 0 if not recorded."""
+    """Size of the whole file after the commit; 0 if not recorded."""
 
     @property
     def path(self) -> str:
@@ -61,7 +61,7 @@ class RecordedFile:
 
 
 def files_of(commit: str, action: str, metadata: CommitMetadata) -> Iterator[RecordedFile]:
-    """The base and log files in a commit's metadata, without change logs."""
+    """Yields the base and log files in a commit's metadata, without change logs."""
     for stat in metadata.stats:
         partition, _, name = stat.path.rpartition("/")
         log = parse_log_file_name(name)
@@ -74,7 +74,7 @@ RecordedFiles = Mapping[PartitionPath, Mapping[FileId, Sequence[RecordedFile]]]
 
 
 def read_recorded(state: TableState) -> RecordedFiles:
-    """The files of active completed commits, by partition and file id; empty for tables before version 6.
+    """Reads the files of active completed commits, by partition and file id; empty for tables before version 6.
 
     Ignores commits older than the timeline's start, as the commits that replaced their files may be archived, and
     commits with unreadable metadata, which is reported where it is needed.
@@ -94,7 +94,7 @@ def read_recorded(state: TableState) -> RecordedFiles:
 
 
 def recorded_files(state: TableState, instant: Instant) -> list[RecordedFile]:
-    """The files of a completed commit; none if its metadata cannot be read."""
+    """Returns the files of a completed commit; none if its metadata cannot be read."""
     key = (state.storage.uri, instant.file_name, instant.completion_time)
     if (cached := _RECENT.get(key)) is not None:
         return cached
@@ -113,7 +113,7 @@ def lost_files(
     config: TableConfig,
     timeline: Timeline,
 ) -> list[tuple[RecordedFile, int | None]]:
-    """Files of the newest slice of a file group that are missing, too short or replaced, with their actual size.
+    """Returns files of a file group's newest slice that are missing, too short or replaced, with their actual size.
 
     The newest slice is never cleaned, so missing files (size None) are lost.
 
@@ -142,7 +142,7 @@ def lost_files(
 def _since_built(
     recorded: Sequence[RecordedFile], listed: Mapping[BaseFileName | LogFileName, int], timeline: Timeline
 ) -> list[RecordedFile]:
-    """The recorded files of a partition of the metadata table that were written since it was last built."""
+    """Returns the recorded files of a metadata table partition that were written since it was last built."""
     if not listed:  # the partition was deleted, or rebuilt with fewer file groups
         return []
     # a rebuilt partition starts with its base file; earlier logs were deleted
@@ -159,13 +159,13 @@ def _is_damaged(file: RecordedFile, size: int | None) -> bool:
 
 
 def as_recorded(logs: Sequence[LogFile], recorded: Sequence[RecordedFile]) -> list[LogFile]:
-    """Logs limited to their recorded size; since table version 8 nothing is appended to a log."""
+    """Limits logs to their recorded size; since table version 8 nothing is appended to a log."""
     sizes = {file.name: file.size for file in recorded if file.size}
     return [replace(log, size=sizes[log.name]) if sizes.get(log.name, log.size) < log.size else log for log in logs]
 
 
 def describe_loss(file: RecordedFile, size: int | None) -> str:
-    """One of `lost_files` for messages: its path, its commit, and what is wrong."""
+    """Describes one of `lost_files` for messages: its path, its commit, and what is wrong."""
     if size is None:
         there = "is missing"
     elif size < file.size:
@@ -176,12 +176,13 @@ def describe_loss(file: RecordedFile, size: int | None) -> str:
 
 
 def _may_delete(timeline: Timeline) -> set[str]:
-    """The state files after which committed files may be gone: all but those of pending writes, as the reader's own."""
+    """Returns the state files of actions that may have deleted committed files: all except pending writes, such as the
+    reader's own."""
     return {each.file_name for each in timeline.files if each.completed or each.action.comparable not in WRITE_ACTIONS}
 
 
 def gone_error(state: TableState, file: RecordedFile, as_of: InstantTime) -> HudiError:
-    """The error for a missing file of an older slice, which an archived clean may have removed."""
+    """Returns the error for a missing file of an older slice, which an archived clean may have removed."""
     return HistoryCleanedError(
         f"Cannot read file group {file.name.file_id} as of {as_of}: the file "
         f"{state.storage.uri}/{describe_loss(file, None)}: it was cleaned, or lost; choose a later time, or restore it "
@@ -192,7 +193,7 @@ def gone_error(state: TableState, file: RecordedFile, as_of: InstantTime) -> Hud
 
 
 def lost_error(state: TableState, file: RecordedFile, size: int | None) -> HudiError:
-    """The error for one of `lost_files`; a writer may have changed the table since its timeline was read."""
+    """Returns the error for one of `lost_files`; a writer may have changed the table since its timeline was read."""
     what = f"the file {state.storage.uri}/{describe_loss(file, size)}"
     if state.config.is_metadata_table:
         return CorruptFileError(f"Cannot read the metadata table: {what}; the next write rebuilds it")

@@ -1,4 +1,4 @@
-"""Points in time from columns, and the texts that stand for them in partition paths."""
+"""Converts columns to points in time, and these to the text of partition paths."""
 
 from hudi_py.expressions.dates.rule import DateRule
 

@@ -1,4 +1,4 @@
-"""Texts as points in time, by a pattern, as Joda-Time parses them."""
+"""Parses text as points in time by a pattern, as Joda-Time does."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from hudi_py.expressions.dates.patterns import DAY, SECOND, JodaToken, tokens
 
 _LETTERS = "YyMdDaHhKkmsSZ"
 _CLASHES = ("Yy", "DM", "Dd", "HhKk")
-"""Letters of which a pattern may have one."""
+"""Letters of which a pattern may contain only one."""
 _MAX_YEAR_DIGITS = 9
-"""Digits of a year that no other number follows."""
+"""Maximum digits of a year that no other number follows."""
 _YEARS = (1, 9999, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedTimes:
-    """What a pattern makes of texts."""
+    """Results of parsing texts by a pattern."""
 
     local: Longs
     """Wall-clock times in milliseconds since the epoch."""
     offsets: Longs | None
-    """What they are ahead of UTC, in milliseconds. None: the pattern does not say."""
+    """Offsets ahead of UTC in milliseconds. None: the pattern has no zone."""
     fit: Bools
-    """Which of the texts have the form."""
+    """Which texts match the pattern."""
     exist: Bools
-    """Which of those that have it name a time of the years 1 to 9999."""
+    """Which of the matching texts name a time of the years 1 to 9999."""
 
 
 @dataclass(frozen=True)
 class DateParser:
-    """Parses texts. Case does not count; names of months are English. Pickles."""
+    """Parses text, ignoring case; names of months are English. Pickles."""
 
     pattern: str
     key: str
@@ -47,7 +47,7 @@ class DateParser:
 
     @cached_property
     def tokens(self) -> tuple[JodaToken, ...]:
-        """Raises `ConfigError` if the pattern has letters that are not supported, or that do not go together."""
+        """Splits the pattern into tokens. Raises `ConfigError` if letters are not supported or exclude each other."""
         found = tokens(self.pattern, _LETTERS, self.key)
         letters = [token.letter for token in found if token.letter]
         if {"y", "Y"}.isdisjoint(letters):
@@ -66,11 +66,11 @@ class DateParser:
         return f"(?i)^{''.join(parts)}$"
 
     def _pairs(self) -> list[tuple[JodaToken, JodaToken]]:
-        """Each part with the one after it."""
+        """Pairs each token with the next one."""
         return list(zip(self.tokens, (*self.tokens[1:], JodaToken("", 0)), strict=True))
 
     def parse(self, texts: pa.StringArray) -> ParsedTimes:
-        """The times of texts, which are not null."""
+        """Parses texts without nulls."""
         found = pc.extract_regex(texts, self._regex)
         fit = found.is_valid().to_numpy(zero_copy_only=False)
         matched = {field.name: pc.fill_null(found.field(field.name), "") for field in found.type}
@@ -87,7 +87,7 @@ class DateParser:
                 values[token.letter] = _with_century(values[token.letter], lengths[token.letter])
         for token, after in self._pairs():
             if token.is_number and after.is_number:
-                # a number takes all digits that it can before the next one gets any
+                # a number takes as many digits as it can before the next number gets any
                 fit &= (lengths[token.letter] == _max_digits(token, after)) | (lengths[after.letter] == 0)
         if "a" in matched:
             values["a"] = pc.equal(pc.utf8_lower(matched["a"]), "pm").to_numpy(zero_copy_only=False).astype(np.int64)
@@ -125,7 +125,7 @@ def _regex(token: JodaToken, after: JodaToken) -> str:
 
 
 def _number(texts: pa.StringArray) -> tuple[Longs, Longs]:
-    """Numbers, 0 for empty texts, and how many digits they have; 0 for those with a sign."""
+    """Returns numbers, 0 for empty text, and how many digits they have; 0 digits for signed numbers."""
     plain = pc.utf8_ltrim(texts, characters="+")
     values = pc.if_else(pc.equal(plain, ""), "0", plain).cast(pa.int64()).to_numpy()
     signed = pc.match_substring_regex(texts, "^[+-]")
@@ -133,13 +133,13 @@ def _number(texts: pa.StringArray) -> tuple[Longs, Longs]:
 
 
 def _thousandths(digits: pa.StringArray) -> Longs:
-    """Fractions of a second as milliseconds."""
+    """Converts fractions of a second to milliseconds."""
     padded = pc.utf8_slice_codeunits(pc.utf8_rpad(digits, 3, padding="0"), 0, 3)
     result: Longs = padded.cast(pa.int64()).to_numpy()
     return result
 
 
 def _with_century(years: Longs, lengths: Longs) -> Longs:
-    """Years, of which those of two digits are within 50 years of the year 30 years ago."""
+    """Adds the century to years of two digits: the one that is within 50 years of the year 30 years ago."""
     first = datetime.datetime.now().year - 80
     return np.where(lengths == 2, first + (years - first) % 100, years)

@@ -1,4 +1,4 @@
-"""Date patterns in the letters of Joda-Time, which Apache Hudi's key generators use (`DateTimeFormat`)."""
+"""Date patterns in Joda-Time's letters, which Apache Hudi's key generators use (`DateTimeFormat`)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _TOKEN = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'?|[^A-Za-z']+")
 
 @dataclass(frozen=True, slots=True)
 class JodaToken:
-    """A part of a pattern: a letter and how often it is repeated, or text."""
+    """A part of a pattern: a repeated letter, or text."""
 
     letter: str
-    """Empty: text."""
+    """The letter; empty for text."""
     count: int
     text: str = ""
 
     @property
     def is_name(self) -> bool:
-        """Whether a month or a weekday is named."""
+        """Tells whether the token names a month or a weekday."""
         return self.letter == "E" or (self.letter == "M" and self.count >= 3)
 
     @property
@@ -34,7 +34,7 @@ class JodaToken:
 
 
 def tokens(pattern: str, letters: str, key: str) -> tuple[JodaToken, ...]:
-    """The parts of a pattern. Text is in single quotes, or has no letters; two quotes stand for one.
+    """Splits a pattern into tokens. Text is in single quotes, or has no letters; two quotes mean one.
 
     Args:
         letters: the supported ones.

@@ -1,4 +1,4 @@
-"""Points in time as text, by a pattern, as Joda-Time prints them."""
+"""Prints points in time by a pattern, as Joda-Time does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hudi_py.expressions.dates.patterns import DAY, HOUR, MINUTE, SECOND, JodaTo
 
 _LETTERS = "CYyxwMdDeEaHhKkmsSZ"
 _MAX_MINUTES = 2_048
-"""More than a clock is ahead of UTC, or behind it."""
+"""Bound of the minutes that a clock is ahead of UTC or behind it."""
 _UNITS = (("S", 1), ("s", SECOND), ("m", MINUTE), ("aHhKk", HOUR))
 
 
@@ -27,17 +27,17 @@ class DatePrinter:
 
     @cached_property
     def tokens(self) -> tuple[JodaToken, ...]:
-        """Raises `ConfigError` if the pattern has letters that are not supported."""
+        """Splits the pattern into tokens. Raises `ConfigError` if letters are not supported."""
         return tokens(self.pattern, _LETTERS, self.key)
 
     @cached_property
     def _unit(self) -> int:
-        """Milliseconds within which all times print alike."""
+        """Returns the milliseconds within which all times print alike."""
         letters = {token.letter for token in self.tokens}
         return next((unit for some, unit in _UNITS if not letters.isdisjoint(some)), DAY)
 
     def print(self, local: Longs, offsets: Longs) -> pa.StringArray:
-        """The text of each point in time.
+        """Prints each point in time.
 
         Args:
             local: wall-clock times in milliseconds since the epoch, of the years 1 to 9999.
@@ -50,7 +50,7 @@ class DatePrinter:
             minutes = np.zeros_like(offsets)
         encoded = pa.array(whole * (2 * _MAX_MINUTES) + (minutes + _MAX_MINUTES)).dictionary_encode()
         times, offset = np.divmod(encoded.dictionary.to_numpy(), 2 * _MAX_MINUTES)
-        # a Python loop over the texts, which are partitions
+        # a Python loop over distinct texts, which become partitions
         texts = [
             "".join([_text(token, numbers, ahead) for token in self.tokens])
             for numbers, ahead in zip(_numbers(times), (offset - _MAX_MINUTES).tolist(), strict=True)
@@ -59,7 +59,7 @@ class DatePrinter:
 
 
 def _numbers(local: Longs) -> list[dict[str, int]]:
-    """What the letters stand for at each wall-clock time."""
+    """Returns the numbers of all letters at each wall-clock time."""
     fields = WallClock.of(local, SECOND)
     thursday = (local // DAY).astype("datetime64[D]") + (3 - fields.weekday)
     week_year = thursday.astype("datetime64[Y]")
@@ -76,7 +76,7 @@ def _numbers(local: Longs) -> list[dict[str, int]]:
 
 
 def _text(token: JodaToken, numbers: dict[str, int], offset: int) -> str:
-    """`offset`: minutes ahead of UTC."""
+    """Prints a token. `offset` is in minutes ahead of UTC."""
     letter, count = token.letter, token.count
     if not letter:
         return token.text

@@ -1,5 +1,5 @@
-"""How a timestamp key generator makes texts of a column (`TimestampBasedAvroKeyGenerator`, `HoodieDateTimeParser`,
-Apache Hudi 1.2.0)."""
+"""How a timestamp key generator formats a column (`TimestampBasedAvroKeyGenerator`, `HoodieDateTimeParser`, Apache Hudi
+1.2.0)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ OUTPUT_FORMAT = "output.dateformat"
 OUTPUT_ZONE = "output.timezone"
 ZONE = "timezone"
 NAMES = (TYPE, SCALAR_UNIT, INPUT_FORMAT, INPUT_DELIMITER, INPUT_ZONE, OUTPUT_FORMAT, OUTPUT_ZONE, ZONE)
-"""What follows the prefix."""
+"""The property names after the prefix."""
 TEXT_TYPES = ("DATE_STRING", "MIXED")
-"""Types of texts; MIXED takes no numbers in Apache Hudi either."""
+"""Types whose values are text; MIXED accepts no numbers in Apache Hudi either."""
 NUMBER_TYPES = {"UNIX_TIMESTAMP": "SECONDS", "EPOCHMILLISECONDS": "MILLISECONDS", "EPOCHMICROSECONDS": "MICROSECONDS"}
-"""Types of numbers, with their unit; that of SCALAR is an option."""
+"""Types whose values are numbers, with their unit; the unit of SCALAR is an option."""
 UNITS = {
     "NANOSECONDS": (1, 1_000_000),
     "MICROSECONDS": (1, 1_000),
@@ -47,30 +47,30 @@ UNITS = {
     "HOURS": (HOUR, 1),
     "DAYS": (DAY, 1),
 }
-"""Milliseconds of a unit, or units of a millisecond."""
+"""Milliseconds per unit, or units per millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class DateRule:
-    """Makes texts of the values of a column. Pickles."""
+    """Formats the values of a column as text. Pickles."""
 
     unit: str | None
-    """The unit of numbers; None: the values are texts."""
+    """The unit of numbers; None if the values are text."""
     printer: DatePrinter
     parsers: tuple[DateParser, ...] = ()
-    """Parsers of texts; the first one that fits counts."""
+    """Parsers of text; the first one that fits counts."""
     first_format: str = ""
-    """The pattern in which null is written before it is parsed, as are other texts."""
+    """The pattern that formats null before it is parsed like other text."""
     input_zone: datetime.tzinfo | None = None
-    """The zone of texts that name none. None: `local`."""
+    """The zone of text that names none. None: `local`."""
     output_zone: datetime.tzinfo | None = None
-    """None: that of the text, and of numbers `local`."""
+    """None: the text's own zone, and `local` for numbers."""
     local: datetime.tzinfo = datetime.timezone.utc
     """The zone of the process that planned the write, as in Java."""
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> DateRule:
-        """The rule of a table's properties, under old or new names.
+        """Reads the rule from a table's properties, under old or new names.
 
         Raises:
             ConfigError: a key is missing, or a value is not supported.
@@ -119,7 +119,7 @@ class DateRule:
         return rule
 
     def texts(self, values: pa.Array, column: str) -> pa.StringArray:
-        """The text of each value; null counts as the first second, or other unit, after the epoch.
+        """Formats each value; null counts as the first second, or other unit, after the epoch.
 
         Args:
             values: texts or, by the rule's type, numbers, dates (which count as the number of their days since the
@@ -175,7 +175,7 @@ class DateRule:
         return pc.fill_null(values.cast(pa.string()), null)
 
     def _times_of_texts(self, texts: pa.StringArray, column: str) -> tuple[Longs, Longs]:
-        """The time of each text, and what its own zone is ahead of UTC."""
+        """Parses each text; returns the times, and the offset of the text's own zone from UTC."""
         times, offsets = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
         left = np.arange(len(texts))
         for parser in self.parsers:
@@ -186,8 +186,7 @@ class DateRule:
             if own is None:
                 own, local_exist = offsets_at_local(found.local, self.input_zone or self.local)
                 exist = exist & local_exist
-            # the first pattern that a text has the form of decides, as in Joda-Time: a later one might read it as
-            # another time
+            # the first pattern that a text matches decides, as in Joda-Time: a later one might read it as another time
             if (found.fit & ~exist).any():
                 self._refuse(texts[int(left[found.fit & ~exist][0])], column, parser.pattern)
             utc = found.local - own
@@ -206,7 +205,7 @@ class DateRule:
 
 
 def _integers(values: pa.Array, column: str) -> pa.Array:
-    """Values as Java's `longValue` has them; null stays."""
+    """Converts values as Java's `longValue` does; null stays."""
     kind, types = values.type, pa.types
     if types.is_date32(kind):
         values = values.cast(pa.int32())
@@ -231,7 +230,7 @@ def _no_time(value: object, column: str, why: str) -> SchemaMismatchError:
 
 
 def _split(text: str, delimiter: str) -> list[str]:
-    """As `String.split` of Java."""
+    """Splits as Java's `String.split`."""
     try:
         parts = re.split(delimiter, text)
     except re.error as error:

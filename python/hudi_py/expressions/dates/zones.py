@@ -1,4 +1,4 @@
-"""Time zones by the names that Java knows, and how far they are ahead of UTC."""
+"""Time zones by Java's names, and their offsets from UTC."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hudi_py.expressions.calendar import Bools, Longs
 from hudi_py.expressions.dates.patterns import DAY, MINUTE
 
 EARLIEST, END = -62_135_596_800_000, 253_402_300_800_000
-"""The first millisecond of year 1 and that of year 10000."""
+"""The first milliseconds of the years 1 and 10000."""
 
 _UTC = ("UTC", "GMT", "UT", "Z", "GMT0")
 _FIXED = re.compile(r"GMT([+-])(\d{1,2}):?([0-5]\d)?")
 _QUARTER = 15 * MINUTE
-"""Clocks change on quarters of an hour, those of the past apart."""
+"""Clocks change on quarters of an hour, except in the past."""
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def zone(name: str, key: str) -> datetime.tzinfo:
-    """The zone of a name.
+    """Returns the zone of a name.
 
     Raises:
         ConfigError: the name is unknown, or Java gives it a meaning of its own (`key` is the option).
@@ -48,7 +48,7 @@ def zone(name: str, key: str) -> datetime.tzinfo:
 
 
 def offsets_at(times: Longs, where: datetime.tzinfo) -> Longs:
-    """What the zone is ahead of UTC at each time, in milliseconds."""
+    """Returns the zone's offset from UTC at each time, in milliseconds."""
 
     def offset(time: int) -> int:
         moment = (_EPOCH + datetime.timedelta(milliseconds=time)).replace(tzinfo=datetime.timezone.utc)
@@ -58,8 +58,8 @@ def offsets_at(times: Longs, where: datetime.tzinfo) -> Longs:
 
 
 def offsets_at_local(local: Longs, where: datetime.tzinfo) -> tuple[Longs, Bools]:
-    """What the zone is ahead of UTC at each wall-clock time, the first of two that are alike, and which of the times
-    exist."""
+    """Returns the zone's offset from UTC at each wall-clock time, the earlier one for a repeated time, and which of the
+    times exist."""
 
     def offset(time: int) -> int:
         moment = _EPOCH + datetime.timedelta(milliseconds=time)
@@ -70,8 +70,8 @@ def offsets_at_local(local: Longs, where: datetime.tzinfo) -> tuple[Longs, Bools
 
 
 def _by_quarter(times: Longs, where: datetime.tzinfo, offset: Callable[[int], int]) -> Longs:
-    """`offset` of each time, called for the quarters of an hour that occur, or for the times where a clock changes
-    within one."""
+    """Returns `offset` for each time, computed once per quarter of an hour, or per time where a clock changes within
+    one."""
     if not isinstance(where, ZoneInfo):
         return np.full(len(times), offset(0), np.int64)
     within = np.clip(times, EARLIEST + DAY, END - DAY - 1)

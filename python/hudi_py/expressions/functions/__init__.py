@@ -1,4 +1,4 @@
-"""The functions of expression indexes, by column, with the values that Spark 3.5 computes with ANSI mode off.
+"""The functions of expression indexes, evaluated by column, with the results of Spark 3.5 with ANSI mode off.
 
 Source: `ExpressionIndexSparkFunctions`, 1.2.0.
 """

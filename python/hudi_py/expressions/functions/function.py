@@ -1,4 +1,4 @@
-"""Which functions there are, their options, and which columns they take."""
+"""The registry of functions, with their options and the column types they accept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hudi_py.formats.arrays import is_bytes, is_text
 EXPR: Final = "expr"
 IDENTITY: Final = "identity"
 FILTER_SIZES: Final = ("filtertype", "numentries", "fpp", "maxentries")
-"""Options of an index's bloom filters, which stand beside those of its function (`BLOOM_FILTER_CONFIG_MAPPING`)."""
+"""Options of an index's bloom filters, which are stored among those of its function (`BLOOM_FILTER_CONFIG_MAPPING`)."""
 _INT: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 Options = Mapping[str, str]
@@ -28,16 +28,16 @@ Options = Mapping[str, str]
 @dataclass(frozen=True, slots=True)
 class _Function:
     needed: tuple[str, ...]
-    """Options that it must have besides `expr`."""
+    """Required options besides `expr`."""
     result: Callable[[pa.DataType], pa.DataType]
-    """The type of its values for a column of a type."""
+    """Maps a column's type to the type of the function's values."""
     apply: Callable[[pa.Array, Options, str], pa.Array]
-    """Its values for those of a column, its options, and the time zone."""
+    """Computes the values from a column's values, the options and the time zone."""
     takes: Callable[[pa.DataType], bool]
     needs: str
-    """The columns that it takes, for errors."""
+    """The column types that it accepts, for errors."""
     is_zoned: Callable[[pa.DataType, Options], bool] = lambda kind, options: False
-    """Whether its values depend on the time zone."""
+    """Tells whether its values depend on the time zone."""
     optional: tuple[str, ...] = ()
     check: Callable[[Options], object] = lambda options: None
     """Raises `ValueError` if the options are not valid."""
@@ -53,11 +53,11 @@ class IndexFunction:
 
     @classmethod
     def of_index(cls, function: str, options: Options) -> IndexFunction:
-        """The function and the options of an index definition."""
+        """Reads function and options from an index definition."""
         return cls(function, {key: value for key, value in options.items() if key not in FILTER_SIZES})
 
     def check(self) -> str:
-        """Why there is no such function, or not with these options; empty if there is."""
+        """Returns why the function does not exist or does not accept these options; empty if it does."""
         function = _FUNCTIONS.get(self.name)
         if function is None:
             return f"there is no function {self.name!r} of expression indexes; there are {', '.join(NAMES)}"
@@ -74,30 +74,30 @@ class IndexFunction:
         return ""
 
     def check_column(self, kind: pa.DataType) -> str:
-        """Why the function has no values of a column; empty if it has."""
+        """Returns why the function does not accept a column; empty if it does."""
         function = _FUNCTIONS[self.name]
         return "" if function.takes(kind) else f"the function {self.name} takes {function.needs}, not {kind}"
 
     def result(self, kind: pa.DataType) -> pa.DataType:
-        """The type of its values for a column of a type."""
+        """Returns the type of its values for a column of a type."""
         return _FUNCTIONS[self.name].result(kind)
 
     def is_zoned(self, kind: pa.DataType) -> bool:
-        """Whether its values of a column of a type depend on the time zone."""
+        """Tells whether its values for a column type depend on the time zone."""
         return _FUNCTIONS[self.name].is_zoned(kind, self.options)
 
     def apply(self, values: pa.Array, zone: str = UTC) -> pa.Array:
-        """Its values. Texts without a date, time or number are null, as with ANSI mode off."""
+        """Computes its values. Text that is no date, time or number becomes null, as with ANSI mode off."""
         return _FUNCTIONS[self.name].apply(values, self.options, zone)
 
     def same(self, other: IndexFunction) -> bool:
-        """Whether two expressions have the same values."""
+        """Tells whether two functions always have the same values."""
         one, two = ({**_DEFAULTS.get(each.name, {}), **each.options} for each in (self, other))
         return self.name == other.name and {**one, EXPR: ""} == {**two, EXPR: ""}
 
 
 def is_zoned_instant(kind: pa.DataType) -> bool:
-    """Whether a column has points in time, whose dates depend on the time zone."""
+    """Tells whether a column has points in time, whose dates depend on the time zone."""
     return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
 
 
@@ -110,7 +110,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _integer(options: Options, name: str) -> int:
-    """As `Integer.parseInt`."""
+    """Parses an option as `Integer.parseInt` does."""
     if not _INT.fullmatch(options[name]) or not -(2**31) <= int(options[name]) < 2**31:
         raise ValueError(f"{name} = {options[name]!r} is no whole number of 32 bits")
     return int(options[name])
@@ -133,7 +133,7 @@ def _of_texts(
     check: Callable[[Options], object] = lambda options: None,
     with_bytes: bool = False,
 ) -> _Function:
-    """A function of texts, to which other values are cast. `with_bytes`: it takes bytes as they are."""
+    """Declares a function of text; other values are cast to text. `with_bytes`: bytes are not cast."""
 
     def of(values: pa.Array, options: Options, zone: str) -> pa.Array:
         own = with_bytes and is_bytes(values.type)
@@ -301,7 +301,7 @@ _DEFAULTS: Final[Mapping[str, Options]] = {
     **{name: {"format": DEFAULT_PATTERN} for name in ("from_unixtime", "unix_timestamp")},
 }
 NAMES: Final = tuple(_FUNCTIONS)
-"""Their names."""
+"""Names of all functions."""
 
 
 def _check_group(regex: JavaRegex, group: int) -> None:
@@ -310,7 +310,7 @@ def _check_group(regex: JavaRegex, group: int) -> None:
 
 
 def filter_texts(values: pa.Array, zone: str) -> pa.StringArray:
-    """The texts by which bloom filters hold values: those of `toString` of Java's objects for them."""
+    """Converts values to the text that bloom filters hold: that of `toString` of Java's objects."""
     kind = values.type
     if pa.types.is_timestamp(kind):
         if kind.tz is None:

@@ -1,4 +1,4 @@
-"""Spark's patterns of dates and times (`DateTimeFormatterHelper`, 3.5), whose letters are those of `DateTimeFormatter`.
+"""Spark's date and time patterns (`DateTimeFormatterHelper`, 3.5), with the letters of `DateTimeFormatter`.
 
 Names are English (`Locale.US`), and parsing is strict, as in Spark.
 """
@@ -34,20 +34,20 @@ DAY: Final = 24 * HOUR
 _TOKEN: Final = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|.", re.DOTALL)
 _TWO: Final = dict.fromkeys("dHhKkms", 2)
 _PARSED_LETTERS: Final = {**_TWO, "y": 10, "M": 4, "L": 4, "D": 3, "S": 9, "a": 1, "X": 5, "x": 5, "Z": 5}
-"""The letters of patterns, and how often each may be repeated."""
+"""Letters supported for parsing, with the maximum number of repetitions."""
 _PRINTED_LETTERS: Final = {**_PARSED_LETTERS, "G": 4, "E": 4, "Q": 4, "q": 4}
 _CLASHES: Final = ("ML", "HhKk", "XxZ")
-"""Letters of which a pattern for parsing may have one."""
+"""Letters of which a pattern for parsing may contain only one."""
 _YEARS: Final = (-290_307, 294_246, 1970)
-"""The whole ones that microseconds since the epoch reach, and that of patterns without one."""
+"""First and last whole year within 64-bit microseconds since the epoch, and the year for patterns without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A part of a pattern: a letter and how often it is repeated, or text."""
+    """A part of a pattern: a repeated letter, or text."""
 
     letter: str
-    """Empty: text. A bracket: where an optional part begins or ends."""
+    """The letter, or a bracket that begins or ends an optional part; empty for text."""
     count: int
     text: str = ""
 
@@ -58,12 +58,12 @@ class Token:
 
 @dataclass(frozen=True)
 class DatePattern:
-    """A pattern. Pickles."""
+    """A date pattern. Pickles."""
 
     text: str
 
     def check(self, *, parsing: bool) -> None:
-        """Raises `ValueError`, which says why, if it cannot be used for printing, or for parsing."""
+        """Raises `ValueError`, with the reason, if the pattern cannot be used for printing, or for parsing."""
         tokens = self.tokens
         most = _PARSED_LETTERS if parsing else _PRINTED_LETTERS
         for token in tokens:
@@ -83,12 +83,12 @@ class DatePattern:
 
     @property
     def has_offset(self) -> bool:
-        """Whether it has a letter that depends on the zone."""
+        """Tells whether the pattern has a letter that depends on the zone."""
         return any(token.letter in ("X", "x", "Z") for token in self.tokens)
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
-        """Raises `ValueError` if it is not valid."""
+        """Splits the pattern into tokens. Raises `ValueError` if it is not valid."""
         found: list[Token] = []
         depth = 0
         for part in _TOKEN.finditer(self.text):
@@ -108,7 +108,7 @@ class DatePattern:
         return tuple(found)
 
     def print(self, local: Longs, offsets: Longs) -> pa.StringArray:
-        """The text of each point in time.
+        """Prints each point in time.
 
         Args:
             local: wall-clock times in microseconds since the epoch.
@@ -121,7 +121,7 @@ class DatePattern:
         return texts if isinstance(texts, pa.Array) else pa.repeat(texts, len(local))
 
     def parse(self, texts: pa.StringArray) -> tuple[Longs, Longs | None, Bools]:
-        """The times of texts.
+        """Parses texts as times.
 
         Returns:
             Wall-clock times in microseconds since the epoch; what they are ahead of UTC (None: the pattern does not
@@ -197,7 +197,8 @@ def _padded(numbers: Longs, width: int) -> pa.StringArray:
 
 
 def _year(years: Longs, width: int) -> pa.StringArray:
-    """With a sign if negative, or of more than the four or more digits that the pattern has (`SignStyle`)."""
+    """Prints years with a sign if they are negative or exceed the pattern's digits, of which there are at least four
+    (`SignStyle`)."""
     beyond = years >= 10**width if width >= 4 else np.zeros(len(years), np.bool_)
     signs = _chosen(["", "-", "+"], np.where(years < 0, 1, np.where(beyond, 2, 0)))
     return pc.binary_join_element_wise(signs, _padded(np.abs(years), width), "")
@@ -209,13 +210,13 @@ def _chosen(names: Sequence[str], numbers: Longs) -> pa.StringArray:
 
 def _offset_texts(letter: str, count: int, offsets: Longs) -> pa.StringArray:
     encoded = pa.array(offsets).dictionary_encode()
-    # a Python loop over distinct offsets of a zone
+    # a Python loop over distinct offsets of a zone, which are few
     texts = [_offset_text(letter, count, offset // SECOND) for offset in encoded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(encoded.indices)
 
 
 def _offset_text(letter: str, count: int, offset: int) -> str:
-    """`DateTimeFormatterBuilder.appendOffset`, for ZZZZ `appendLocalizedOffset`. `offset`: seconds."""
+    """Prints an offset in seconds (`DateTimeFormatterBuilder.appendOffset`, for ZZZZ `appendLocalizedOffset`)."""
     named = "GMT" if (letter, count) == ("Z", 4) else ""
     if not offset and (named or letter == "X" or (letter, count) == ("Z", 5)):
         return named or "Z"
@@ -246,7 +247,7 @@ def _regex(token: Token, after: Sequence[Token]) -> str:
             return f"(?P<M>{'|'.join(name[: None if count > 3 else 3] for name in MONTHS)})"
         return rf"(?P<M>\d{{{count}}})" if count == 2 else r"(?P<M>\d{1,2})"
     if letter == "S":
-        # Spark takes fewer digits than the pattern has
+        # Spark accepts fewer digits than the pattern has
         return rf"(?P<S>\d{{1,{count}}})"
     if letter == "y" and count != 2:
         adjacent = bool(after) and after[0].is_number
@@ -259,7 +260,7 @@ def _regex(token: Token, after: Sequence[Token]) -> str:
 
 
 def _number(texts: pa.StringArray) -> Longs:
-    """Numbers; 0 for empty texts."""
+    """Parses numbers; 0 for empty text."""
     plain = pc.utf8_ltrim(texts, characters="+")
     numbers: Longs = pc.if_else(pc.equal(plain, ""), "0", plain).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return numbers

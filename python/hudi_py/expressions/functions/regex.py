@@ -1,6 +1,7 @@
-"""Java's regular expressions (`java.util.regex.Pattern`) as Python's, which backtrack alike.
+"""Translates Java's regular expressions (`java.util.regex.Pattern`) to Python's, which backtrack alike.
 
-What the two read differently is translated. What Python lacks, and what releases of Java differ in, is refused by name.
+Constructs with different meanings are translated. Constructs that Python lacks, or that differ between releases of
+Java, are refused by name.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 
 _LINE_ENDS: Final = r"\n\r\x85\u2028\u2029"
 _END: Final = r"(?:(?<!\r)(?=\n\Z)|(?=\r\n\Z)|(?=[\r\x85\u2028\u2029]?\Z))"
-"""Before a line end at the end of a text, or at its end: Java's `$` and `\\Z`."""
+"""Matches before a line end at the end of a text, or at its end: Java's `$` and `\\Z`."""
 _BLANKS: Final = r"\t \xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
 _CLASSES: Final = {
     "d": "0-9",
@@ -22,7 +23,7 @@ _CLASSES: Final = {
     "h": _BLANKS,
     "v": r"\n\x0b\f\r\x85\u2028\u2029",
 }
-"""The members of classes of one letter; the capital letter is what is left."""
+"""Members of one-letter classes; the capital letter is the complement."""
 _NAMED: Final = {
     "Lower": "a-z",
     "Upper": "A-Z",
@@ -48,13 +49,13 @@ _REFERENCE: Final = re.compile(r"\$(?:\{([A-Za-z][A-Za-z0-9]*)\}|([0-9]))")
 
 @dataclass(frozen=True)
 class JavaRegex:
-    """A regular expression. Pickles."""
+    """A Java regular expression. Pickles."""
 
     text: str
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
-        """As Python's.
+        """Compiles it as a Python pattern.
 
         Raises:
             ValueError: it is not valid, or has what is not supported; the message says what.
@@ -120,7 +121,7 @@ class _Translation:
             end = self._text.find("\\E", self._at)
             quoted = self._text[self._at + 1 : end if end >= 0 else None]
             self._at = end + 2 if end >= 0 else len(self._text)
-            # a quantifier after it belongs to its last character, as in Java
+            # a following quantifier applies to its last character, as in Java
             return "".join(map(re.escape, quoted))
         if char in "AzZ":
             self._at += 1
@@ -143,7 +144,7 @@ class _Translation:
         return f"[{'^' if negated else ''}{members}]"
 
     def _members(self) -> tuple[str, bool]:
-        """What an escape stands for within a class, and whether everything else is meant."""
+        """Returns the members of an escape within a class, and whether it means the complement."""
         char = self._text[self._at]
         code = _CODE.match(self._text, self._at)
         if code is not None:
@@ -199,7 +200,7 @@ def _member(char: str) -> str:
 
 
 def replacement(given: str, regex: JavaRegex) -> Callable[[re.Match[str]], str]:
-    """A replacement as Java reads it (`Matcher.appendReplacement`): `$1` and `${name}` are groups, `\\` quotes.
+    """Translates a Java replacement (`Matcher.appendReplacement`): `$1` and `${name}` are groups, `\\` quotes.
 
     Raises:
         ValueError: it names no group of the expression, or ends within a reference.

@@ -1,4 +1,4 @@
-"""Functions of texts."""
+"""Text functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hudi_py.schema.conform import conform_array
 
 
 def as_texts(values: pa.Array) -> pa.StringArray:
-    """Scalars of any type but timestamps as Spark casts them to texts."""
+    """Casts scalars of any type except timestamps to text, as Spark does."""
     kind = values.type
     if pa.types.is_string(kind):
         return values
@@ -25,20 +25,20 @@ def as_texts(values: pa.Array) -> pa.StringArray:
 
 
 def by_distinct(values: pa.Array, function: Callable[[str], object], kind: pa.DataType) -> pa.Array:
-    """Applies a function to the distinct texts."""
+    """Applies a function to each distinct text."""
     encoded = values.dictionary_encode()
-    # a Python loop over distinct values: no kernel has Java's rules for them
+    # a Python loop over distinct values: no kernel follows Java's rules
     changed = pa.array([None if text is None else function(text) for text in encoded.dictionary.to_pylist()], kind)
     return changed.take(encoded.indices)
 
 
 def lower(texts: pa.Array) -> pa.Array:
-    """`toLowerCase`. Arrow maps single characters, Java and Python whole texts."""
+    """Applies `toLowerCase`. Arrow maps single characters, but Java and Python whole text."""
     return pc.ascii_lower(texts) if _is_ascii(texts) else by_distinct(texts, str.lower, pa.string())
 
 
 def upper(texts: pa.Array) -> pa.Array:
-    """`toUpperCase`."""
+    """Applies `toUpperCase`."""
     return pc.ascii_upper(texts) if _is_ascii(texts) else by_distinct(texts, str.upper, pa.string())
 
 
@@ -47,7 +47,7 @@ def _is_ascii(texts: pa.Array) -> bool:
 
 
 def trim(texts: pa.Array, characters: str, left: bool, right: bool) -> pa.Array:
-    """Without any of some characters at its ends."""
+    """Strips some characters from the ends."""
     if not characters:
         return texts
     kernel = pc.utf8_trim if left and right else pc.utf8_ltrim if left else pc.utf8_rtrim
@@ -55,7 +55,7 @@ def trim(texts: pa.Array, characters: str, left: bool, right: bool) -> pa.Array:
 
 
 def substring(values: pa.Array, position: int, length: int) -> pa.Array:
-    """A part of texts or bytes (`UTF8String.substringSQL`, `ByteArray.subStringSQL`).
+    """Takes a part of text or bytes (`UTF8String.substringSQL`, `ByteArray.subStringSQL`).
 
     Args:
         position: the first is 1, like 0; a negative one counts from the end, and may lie before the start.
@@ -82,25 +82,25 @@ def _sliced(values: pa.Array, position: int, length: int, kind: pa.DataType) -> 
         return value[max(start, 0) : max(start + length, 0)]
 
     encoded = values.cast(kind).dictionary_encode()
-    # a Python loop over distinct values: Arrow does not count from the end and stop before it
+    # a Python loop over distinct values: Arrow cannot count from the end and stop before it
     changed = pa.array([None if value is None else cut(value) for value in encoded.dictionary.to_pylist()], kind)
     return changed.take(encoded.indices)
 
 
 def length(values: pa.Array) -> pa.Array:
-    """Characters of texts, bytes of binary values."""
+    """Counts characters of text, or bytes of binary values."""
     kernel = pc.binary_length if is_bytes(values.type) else pc.utf8_length
     return kernel(values).cast(pa.int32())
 
 
 def regexp_replace(texts: pa.Array, regex: JavaRegex, given: str) -> pa.Array:
-    """Every match replaced."""
+    """Replaces every match."""
     replace = replacement(given, regex)
     return by_distinct(texts, lambda text: regex.compiled.sub(replace, text), pa.string())
 
 
 def regexp_extract(texts: pa.Array, regex: JavaRegex, group: int) -> pa.Array:
-    """A group of the first match; an empty text without a match, or where the group took no part in it."""
+    """Returns a group of the first match; empty text if there is no match, or the group did not take part in it."""
 
     def one(text: str) -> str:
         found = regex.compiled.search(text)
@@ -110,7 +110,7 @@ def regexp_extract(texts: pa.Array, regex: JavaRegex, group: int) -> pa.Array:
 
 
 def split(texts: pa.Array, regex: JavaRegex) -> pa.Array:
-    """The texts between matches (`UTF8String.split` with the limit -1, `Pattern.split`)."""
+    """Splits at matches (`UTF8String.split` with the limit -1, `Pattern.split`)."""
 
     def one(text: str) -> list[str]:
         if not regex.text:
@@ -118,7 +118,7 @@ def split(texts: pa.Array, regex: JavaRegex) -> pa.Array:
         parts, at = [], 0
         for found in regex.compiled.finditer(text):
             if found.end() == 0:
-                continue  # a match of nothing at the start makes no part
+                continue  # an empty match at the start does not split
             parts.append(text[at : found.start()])
             at = found.end()
         return [*parts, text[at:]]
@@ -127,7 +127,7 @@ def split(texts: pa.Array, regex: JavaRegex) -> pa.Array:
 
 
 def decimal_texts(values: pa.Array) -> pa.Array:
-    """`BigDecimal.toString`, which writes small numbers with an exponent, as Python does."""
+    """Prints decimals as `BigDecimal.toString`, which uses an exponent for small numbers, as Python does."""
     if values.type.scale <= 6:
         return values.cast(pa.string())
     # a Python loop over values: Arrow's notation differs for numbers below a millionth

@@ -1,4 +1,4 @@
-"""Functions of dates and times, with Spark's casts to them."""
+"""Functions of dates and times, and Spark's casts to these types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UTC: Final = "UTC"
 DEFAULT_PATTERN: Final = "yyyy-MM-dd HH:mm:ss"
 INSTANT: Final = pa.timestamp("us", UTC)
 _AROUND: Final = "".join(map(chr, (*range(0x21), 0x7F)))
-"""What casts ignore around texts."""
+"""Characters around text that casts ignore."""
 _NOTHING: Final = np.iinfo(np.int64).min
 _LAST: Final = np.iinfo(np.int64).max
 _DATE: Final = r"(?s)^(?P<y>[+-]?\d{4,7})(?:-(?P<M>\d{1,2})(?:-(?P<d>\d{1,2})(?:[ T].*)?)?)?$"
@@ -31,7 +31,7 @@ _WHOLE: Final = r"^[+-]?\d{1,18}(\.\d*)?$"
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Whether a column has dates or timestamps."""
+    """Tells whether a column has dates or timestamps."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
@@ -44,7 +44,8 @@ def check_zone(zone: str) -> None:
 
 
 def local_micros(values: pa.Array, zone: str) -> tuple[Longs, Longs]:
-    """Wall-clock times in microseconds since the epoch, and what they are ahead of UTC; numbers for nulls mean nothing.
+    """Returns wall-clock times in microseconds since the epoch, and their offsets from UTC; numbers for nulls are
+    meaningless.
 
     Args:
         values: timestamps; those without a zone are wall-clock times already.
@@ -60,7 +61,7 @@ def local_micros(values: pa.Array, zone: str) -> tuple[Longs, Longs]:
 
 
 def to_instants(values: pa.Array, zone: str) -> pa.Array:
-    """As `CAST(... AS TIMESTAMP)`: numbers are seconds. Texts that name no time become null."""
+    """Casts as `CAST(... AS TIMESTAMP)`: numbers are seconds. Text that is no time becomes null."""
     kind = values.type
     if pa.types.is_timestamp(kind):
         return _micros(values, UTC) if kind.tz is not None else _instants(_micros(values, None), zone)
@@ -87,7 +88,7 @@ def to_instants(values: pa.Array, zone: str) -> pa.Array:
 
 
 def to_days(values: pa.Array, zone: str) -> pa.Array:
-    """As `CAST(... AS DATE)`; numbers are years, as they are cast to texts first."""
+    """Casts as `CAST(... AS DATE)`; numbers are years, since they are cast to text first."""
     kind = values.type
     if pa.types.is_date32(kind):
         return values
@@ -102,7 +103,7 @@ def to_days(values: pa.Array, zone: str) -> pa.Array:
 
 
 def part(name: str, values: pa.Array, zone: str) -> pa.Array:
-    """`year`, `month`, `day` or `hour`."""
+    """Returns `year`, `month`, `day` or `hour`."""
     if name == "hour":
         times = values if pa.types.is_timestamp(values.type) else to_instants(values, zone)
         numbers = WallClock.of(local_micros(times, zone)[0], SECOND).hour
@@ -114,24 +115,24 @@ def part(name: str, values: pa.Array, zone: str) -> pa.Array:
 
 
 def shifted(values: pa.Array, days: int, zone: str) -> pa.Array:
-    """Dates some days later; beyond the numbers of 32 bits they wrap, as in Java."""
+    """Shifts dates by some days; beyond 32 bits they wrap, as in Java."""
     dates = to_days(values, zone)
     return _dated(_numbers(dates.cast(pa.int32()).cast(pa.int64())) + days, dates)
 
 
 def printed(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
-    """`date_format`."""
+    """Formats times as `date_format`."""
     times = to_instants(values, zone)
     return _with_nulls(pattern.print(*local_micros(times, zone)), times)
 
 
 def from_seconds(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
-    """`from_unixtime`: the product in microseconds wraps, as in Java."""
+    """Formats seconds as `from_unixtime`: the product in microseconds wraps, as in Java."""
     kind = values.type
     if pa.types.is_integer(kind):
         seconds = values.cast(pa.int64())
     elif pa.types.is_floating(kind):
-        # as Java casts to long: NaN is 0, and what lies beyond is the greatest or the least number
+        # as Java casts to long: NaN becomes 0, and larger values the greatest or the least number
         given = np.nan_to_num(values.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False))
         fits = np.abs(given) < 2.0**63
         beyond = np.where(given > 0, _LAST, _NOTHING)
@@ -149,7 +150,7 @@ def from_seconds(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
 
 
 def parsed(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
-    """Texts as times by a pattern; dates and timestamps as they are cast. Texts of another form become null."""
+    """Parses text as times by a pattern; casts dates and timestamps. Text that does not match becomes null."""
     if is_time(values.type):
         return to_instants(values, zone)
     texts = as_texts(values)
@@ -157,13 +158,13 @@ def parsed(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
 
 
 def seconds_of(times: pa.Array) -> pa.Array:
-    """Whole seconds since the epoch, rounded towards it, as Java divides."""
+    """Returns whole seconds since the epoch, rounded towards it, as Java divides."""
     micros = _numbers(times)
     return pa.array(np.where(micros < 0, -(-micros // SECOND), micros // SECOND), mask=_nulls(times))
 
 
 def timestamp_texts(values: pa.Array, zone: str, *, least: int = 0) -> pa.Array:
-    """Timestamps as texts, without zeros at the end of the fraction. `least`: digits that it has at least."""
+    """Formats timestamps, without trailing zeros in the fraction. `least` is its minimum number of digits."""
     times = local_micros(values, zone)
     whole, fraction = DatePattern(DEFAULT_PATTERN).print(*times), DatePattern("SSSSSS").print(*times)
     digits = pc.utf8_rpad(pc.utf8_rtrim(fraction, characters="0"), least, padding="0")
@@ -172,7 +173,7 @@ def timestamp_texts(values: pa.Array, zone: str, *, least: int = 0) -> pa.Array:
 
 
 def local_texts(values: pa.Array) -> pa.Array:
-    """Timestamps without a zone as `LocalDateTime.toString` writes them: seconds and fraction only if not zero, and the
+    """Formats timestamps without a zone as `LocalDateTime.toString`: seconds and fraction only if not zero, and the
     fraction in thousandths or millionths."""
     times = local_micros(values, UTC)
     minutes, seconds = DatePattern("yyyy-MM-dd'T'HH:mm").print(*times), DatePattern(":ss").print(*times)
@@ -185,7 +186,7 @@ def local_texts(values: pa.Array) -> pa.Array:
 
 
 def _numbers(values: pa.Array) -> Longs:
-    """Whole numbers, 0 for nulls."""
+    """Returns whole numbers, 0 for nulls."""
     whole = values if pa.types.is_int64(values.type) else values.cast(pa.int64())
     numbers: Longs = whole.fill_null(0).to_numpy(zero_copy_only=False)
     return numbers
@@ -214,8 +215,8 @@ def _micros(values: pa.Array, zone: str | None) -> pa.Array:
 
 
 def _instants(local: pa.Array, zone: str) -> pa.Array:
-    """Wall-clock times as instants. A time that a clock skips has the offset before the gap, one that it shows twice
-    the earlier one, as in `ZonedDateTime.of`."""
+    """Converts wall-clock times to instants. A time that the clock skips has the offset before the gap, a repeated one
+    the earlier offset, as in `ZonedDateTime.of`."""
     if zone == UTC:
         return local.view(pa.int64()).view(INSTANT)
     near = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
@@ -224,7 +225,7 @@ def _instants(local: pa.Array, zone: str) -> pa.Array:
 
 
 def _civil(texts: pa.StringArray, regex: str) -> tuple[Longs, Bools]:
-    """Midnights of texts of a form, and which of them exist."""
+    """Returns midnight of each text that matches, and which of them exist."""
     found = pc.extract_regex(pc.fill_null(texts, ""), regex)
     valid = np.asarray(found.is_valid())
     numbers = []
@@ -256,7 +257,7 @@ def _of_texts(texts: pa.StringArray, zone: str) -> pa.Array:
     result = _at(local, None, valid, zone)
     encoded = tails.dictionary_encode()
     codes = encoded.indices.to_numpy()
-    # a Python loop over the zones that texts name
+    # a Python loop over the zones in the text
     for code, tail in enumerate(encoded.dictionary.to_pylist()):
         if tail:
             own, named = valid & (codes == code), _zone_of(tail.strip(_AROUND))
@@ -269,7 +270,7 @@ def _of_texts(texts: pa.StringArray, zone: str) -> pa.Array:
 
 
 def _zone_of(text: str) -> int | str | None:
-    """The offset in microseconds, or the zone, that a text names; None: none."""
+    """Returns the offset in microseconds, or the zone, that a text names; None if there is none."""
     if text in ("Z", "UTC", "GMT", "UT"):
         return 0
     found = _OFFSET.fullmatch(text)
@@ -286,7 +287,7 @@ def _zone_of(text: str) -> int | str | None:
 
 
 def _at(local: Longs, offsets: Longs | None, valid: Bools, zone: str) -> pa.Array:
-    """Wall-clock times as instants, null where they are not valid."""
+    """Converts wall-clock times to instants, null where they are not valid."""
     times = pa.array(np.where(valid, local, 0)).view(pa.timestamp("us"))
     instants = _numbers(_instants(times, zone))
     if offsets is not None:

@@ -1,4 +1,4 @@
-"""Converts between Avro and Arrow, a column at a time, and reads and writes Avro object container files."""
+"""Converts between Avro and Arrow column by column, and reads and writes Avro object container files."""
 
 from hudi_py.formats.avro.container import ContainerWriter, read_container, write_container
 from hudi_py.formats.avro.decode import decode_log_batches, decode_log_content, decode_values

@@ -39,7 +39,7 @@ _MAX_SHIFT = 63
 
 
 def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Writer schema and records of an Avro object container file; logical types as Python values.
+    """Reads the writer schema and the records of an Avro object container file; logical types become Python values.
 
     Raises CorruptFileError naming `context`, UnsupportedTableError for an unknown compression.
     """
@@ -60,8 +60,8 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
 
 
 def _read(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Reads a container as fastavro does, but parses each schema once, as a timeline has few of them, and does not let
-    a file grow without bounds: fastavro would make 2^31 nulls of six bytes."""
+    """Reads a container as fastavro does, but parses each schema once, since a timeline has few, and limits its size:
+    fastavro would expand six bytes to 2^31 nulls."""
     import fastavro
 
     stream = io.BytesIO(data)
@@ -95,17 +95,17 @@ def _header(stream: io.BytesIO) -> dict[str, bytes]:
     while count := _long(stream):
         if count < 0:
             count = -count
-            _long(stream)  # the bytes of the map's block
+            _long(stream)  # size of the map's block in bytes
         for _ in range(count):
             key, value = _sized(stream), _sized(stream)
-            if not key or value is None:  # also at the end of the file, however many are claimed
+            if not key or value is None:  # also at the end of the file, whatever count it claims
                 raise ValueError("its header is incomplete")
             header[key.decode()] = value
     return header
 
 
 def _unpacked(codec: str, packed: bytes, most: int) -> bytes:
-    """A block's bytes, at most `most`. Raises ValueError, UnsupportedTableError."""
+    """Decompresses a block to at most `most` bytes. Raises ValueError, UnsupportedTableError."""
     if codec == "deflate":
         found = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most + 1)
     elif codec == "bzip2":
@@ -114,7 +114,7 @@ def _unpacked(codec: str, packed: bytes, most: int) -> bytes:
         found = lzma.LZMADecompressor(memlimit=1 << 27).decompress(packed, most + 1)
     elif codec == "zstandard":
         found = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(most + 1)
-    elif codec == "snappy":  # with a checksum at the end
+    elif codec == "snappy":  # followed by a checksum
         body = io.BytesIO(packed[:-4])
         size = _varint(body)
         found = bytes(pa.decompress(packed[:-4], size, codec="snappy")) if size <= most else bytes(0)
@@ -133,7 +133,7 @@ def _too_large(most: int) -> str:
 
 
 def _long(stream: io.BytesIO) -> int:
-    """A zigzag varint; 0 at the end of the stream."""
+    """Reads a zigzag varint; 0 at the end of the stream."""
     value = _varint(stream)
     return (value >> 1) ^ -(value & 1)
 
@@ -158,15 +158,16 @@ def _sized(stream: io.BytesIO) -> bytes | None:
 
 @lru_cache(maxsize=64)
 def _parsed(text: bytes) -> tuple[dict[str, Any], int]:
-    """A record's schema as parsed by fastavro, which must not be modified, and the least bytes of a record.
+    """Returns fastavro's parsed form of a record's schema, which must not be modified, and the minimum size of a
+    record.
 
-    Raises ValueError for what no timeline has and fastavro would follow until memory or stack are full: types within
-    themselves, and lists of items without bytes.
+    Raises ValueError for types that contain themselves and for lists of items without bytes: no timeline has them, and
+    fastavro would follow them until memory or stack run out.
     """
     import fastavro
 
     plain = parse_json(text)
-    record = resolve_record(plain)  # limits fields and levels
+    record = resolve_record(plain)  # limits the number of fields and levels
     least = _least_bytes(record, {})
     schema = fastavro.parse_schema(plain)
     if not isinstance(schema, dict) or schema.get("type") != "record":
@@ -175,7 +176,7 @@ def _parsed(text: bytes) -> tuple[dict[str, Any], int]:
 
 
 def _least_bytes(node: Node, known: dict[int, int | None]) -> int:
-    """The least bytes of a value. Raises ValueError, see `_parsed`."""
+    """Returns the minimum size of a value in bytes. Raises ValueError, see `_parsed`."""
     if isinstance(node, Record):
         if id(node) not in known:
             known[id(node)] = None
@@ -211,7 +212,7 @@ class ContainerWriter:
         self._header = empty.getvalue()[:-_SYNC_BYTES]
 
     def write(self, records: list[dict[str, Any]]) -> bytes:
-        """A file with these records. Raises SchemaMismatchError for records that do not fit the schema."""
+        """Encodes a file with these records. Raises SchemaMismatchError for records that do not fit the schema."""
         import fastavro
 
         block = io.BytesIO()
@@ -233,5 +234,5 @@ def _writer(schema: str) -> ContainerWriter:
 
 
 def write_container(schema: dict[str, Any], records: list[dict[str, Any]]) -> bytes:
-    """An uncompressed container file. Raises SchemaMismatchError for records that do not fit the schema."""
+    """Encodes an uncompressed container file. Raises SchemaMismatchError for records that do not fit the schema."""
     return _writer(json.dumps(schema)).write(records)

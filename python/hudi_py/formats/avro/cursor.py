@@ -25,12 +25,12 @@ Cursors: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.uint8]
 
 LEAD = 32
-"""Padding bytes before the first record, as decimals are read backwards from their end."""
+"""Padding bytes before the first record: decimals are read backwards from their end."""
 _U64 = np.uint64
 _CONTINUED = _U64(0x8080808080808080)
 _ONE = _U64(1)
 ZERO_WIDTH_ITEMS = 1 << 22
-"""Maximum list items without bytes (nulls, empty records) in one buffer; nothing else limits their number."""
+"""Maximum number of list items without bytes (nulls, empty records) in one buffer; nothing else limits it."""
 
 
 class CorruptBytesError(Exception):
@@ -58,7 +58,7 @@ def reading(context: str, what: str) -> Iterator[None]:
 
 
 class ByteBlock:
-    """Concatenated log blocks with padding on both sides, and views of typed values at every byte."""
+    """Concatenated log blocks with padding on both sides, and views of typed values at every byte offset."""
 
     def __init__(self, parts: list[memoryview], widest: int) -> None:
         """`widest` is the size in bytes of the largest fixed value."""
@@ -78,7 +78,7 @@ class ByteBlock:
         self._windows: dict[str, npt.NDArray[Any]] = {}
 
     def window(self, dtype: str, size: int) -> npt.NDArray[Any]:
-        """`window[i]` is the value of `size` bytes that starts at byte i."""
+        """Returns a view whose item i is the value of `size` bytes at byte i."""
         found = self._windows.get(dtype)
         if found is None:
             length = len(self.bytes) - size + 1
@@ -93,7 +93,7 @@ class ByteBlock:
 
 
 def varints(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np.int64]:
-    """A zigzag varint at every cursor; 0 for inactive ones."""
+    """Reads a zigzag varint at every cursor; 0 for inactive ones."""
     first = block.bytes[pos]
     if act is not None:
         first *= act
@@ -108,8 +108,8 @@ def varints(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np
     lowest = stop & (~stop + _ONE)  # top bit of the last byte; 0 for values of more than 8 bytes
     mask = (lowest << _ONE) - _ONE
     length = np.bitwise_count(mask) >> 3
-    word &= mask  # the squeezing leaves the continuation bits out
-    # squeeze the 7-bit groups together: pairs, then fours, then eights
+    word &= mask  # the groups squeezed below exclude the continuation bits
+    # squeeze the groups of 7 bits together: pairs, then fours, then eights
     word = (word & _U64(0x007F007F007F007F)) | ((word & _U64(0x7F007F007F007F00)) >> _ONE)
     word = (word & _U64(0x00003FFF00003FFF)) | ((word & _U64(0x3FFF00003FFF0000)) >> _U64(2))
     if int(word.max()) >> 32:
@@ -131,7 +131,7 @@ def varints(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np
 
 
 def lengths(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np.int64]:
-    """The length prefix of every string or byte string; neither negative nor longer than the block."""
+    """Reads the length prefix of every string or byte string; neither negative nor longer than the block."""
     found = varints(block, pos, act)
     if len(found) and int(found.view(_U64).max()) > block.end:
         raise CorruptBytesError("a length is negative or runs past the end")
@@ -139,7 +139,7 @@ def lengths(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np
 
 
 def item_counts(block: ByteBlock, pos: Cursors, smallest_item: int) -> npt.NDArray[np.int64]:
-    """The item count of a list block at every cursor; a negative one is followed by the block's size in bytes."""
+    """Reads the item count of a list block at every cursor; after a negative one follows the block's size in bytes."""
     counts = varints(block, pos, None)
     negative = np.flatnonzero(counts < 0)
     if len(negative):
@@ -158,12 +158,13 @@ def item_counts(block: ByteBlock, pos: Cursors, smallest_item: int) -> npt.NDArr
 
 
 def bitmap(flags: Flags | None) -> pa.Buffer | None:
-    """An array of 0 and 1 as an Arrow bitmap."""
+    """Packs an array of 0 and 1 into an Arrow bitmap."""
     return None if flags is None else pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
 def byte_strings(block: ByteBlock, arrow: pa.DataType, start: Cursors, end: Cursors, valid: Flags | None) -> pa.Array:
-    """The bytes from each `start` to its `end` (start <= end, both ascending) as an Arrow array of string or binary.
+    """Returns the bytes from each `start` to its `end` (start <= end, both ascending) as an Arrow array of string or
+    binary.
 
     Takes every other element of an array over the block itself, whose elements alternate between values and gaps, so
     that no index per byte is needed.
@@ -171,7 +172,7 @@ def byte_strings(block: ByteBlock, arrow: pa.DataType, start: Cursors, end: Curs
     n = len(start)
     if not n:
         return pa.array([], arrow)
-    # 32-bit offsets are relative to the first value, so only one chunk of records must be below 2 GiB
+    # 32-bit offsets are relative to the first value, so each chunk of records must stay below 2 GiB
     base, last = int(start[0]), int(end[-1])
     if last > block.end or last - base >= 1 << 31 or bool((end[:-1] > start[1:]).any()):
         raise CorruptBytesError("the values of a column overlap or run past the end")

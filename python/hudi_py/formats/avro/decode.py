@@ -1,8 +1,8 @@
 """Decodes Avro data blocks of log files into Arrow, a column at a time.
 
 A block's content is `int32 version, int32 count` and for every record `int32 length` and its Avro bytes, all big-endian
-(`HoodieAvroDataBlock`; the same in versions 1 to 3). All records of all given blocks get a cursor each, and the schema
-is walked once for about 16 thousand of them.
+(`HoodieAvroDataBlock`; the same in versions 1 to 3). Every record of the given blocks gets a cursor, and the schema is
+walked once for about 16 thousand of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def decode_log_batches(
     *,
     context: str = "",
 ) -> Iterator[pa.RecordBatch]:
-    """As `decode_log_content`, in batches of at most 16384 rows; nothing if there are no rows."""
+    """Decodes as `decode_log_content`, in batches of at most 16384 rows; yields nothing if there are no rows."""
     decoder = compile_columns(resolve_record(schema), columns)
     for parts in _groups([memoryview(content).cast("B") for content in contents]):
         with reading(context, _WHAT):
@@ -49,7 +49,7 @@ def decode_log_batches(
 def decode_values(
     values: pa.Array, schema: AvroSchema | Record, columns: Collection[str] | None = None, *, context: str = ""
 ) -> Iterator[pa.RecordBatch]:
-    """Decodes a binary array without nulls, each value one Avro record, such as the values of an HFile.
+    """Decodes a binary array without nulls, where each value is one Avro record, such as the values of an HFile.
 
     For types, batches and errors see `decode_log_batches`.
     """
@@ -74,7 +74,7 @@ def decode_log_content(
     *,
     context: str = "",
 ) -> pa.RecordBatch:
-    """The records of Avro data blocks, in order.
+    """Decodes the records of Avro data blocks, in order.
 
     Args:
         contents: the blocks' contents, all written with `schema`.
@@ -107,7 +107,7 @@ def decode_log_content(
 
 
 def _groups(parts: list[memoryview]) -> Iterator[list[memoryview]]:
-    """Groups neighbouring contents up to the size of a buffer."""
+    """Groups adjacent contents up to the size of a buffer."""
     group: list[memoryview] = []
     size = 0
     for part in parts:
@@ -121,7 +121,7 @@ def _groups(parts: list[memoryview]) -> Iterator[list[memoryview]]:
 
 
 def _records(block: ByteBlock, parts: list[memoryview]) -> tuple[Cursors, Cursors]:
-    """Start and end of every record."""
+    """Finds the start and end of every record."""
     firsts, lasts = [], []
     for start, part in zip(block.starts, parts, strict=True):
         first, last = _frames(part)

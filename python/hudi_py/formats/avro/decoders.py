@@ -26,11 +26,13 @@ from hudi_py.formats.avro.leaf_decoders import (
 )
 
 MAX_CURSORS = 48
-"""Lists are decoded in rounds, the k-th item of all at once, until fewer than this many have items left."""
+"""Threshold for decoding lists: rounds decode the k-th item of every list at once, until fewer than this many lists
+have items left."""
 
 
 def compile_decoder(node: avro.Node, known: dict[int, Decoder] | None = None, *, wanted: bool = True) -> Decoder:
-    """The decoder of a node. If not `wanted`, it may be recursive and can only skip values."""
+    """Compiles the decoder of a node. If not `wanted`, the node may be recursive, and the decoder can only skip
+    values."""
     known = {} if known is None else known
     if isinstance(node, avro.Record):
         if id(node) in known:
@@ -75,11 +77,11 @@ def compile_decoder(node: avro.Node, known: dict[int, Decoder] | None = None, *,
 
 
 def compile_columns(record: avro.Record, columns: Collection[str] | None) -> RecordDecoder:
-    """The decoder of rows; skips fields that are not in `columns`."""
+    """Compiles the decoder of rows; it skips fields that are not in `columns`."""
     return _compiled(record, None if columns is None else frozenset(columns))
 
 
-@lru_cache(maxsize=64)  # decoders are stateless, and those of the metadata table are used often
+@lru_cache(maxsize=64)  # decoders are stateless, and those of the metadata table are in frequent use
 def _compiled(record: avro.Record, columns: frozenset[str] | None) -> RecordDecoder:
     wanted = [columns is None or name in columns for name, _ in record.fields]
     arrow = pa.struct([avro.arrow_field(n, f) for (n, f), want in zip(record.fields, wanted, strict=True) if want])
@@ -95,7 +97,7 @@ def _compiled(record: avro.Record, columns: frozenset[str] | None) -> RecordDeco
 
 @lru_cache(maxsize=64)
 def widest_value(decoder: Decoder) -> int:
-    """Maximum bytes that decoding reads beyond a cursor at once."""
+    """Returns the maximum number of bytes that decoding reads beyond a cursor at once."""
     return _widest(decoder, set())
 
 
@@ -115,7 +117,7 @@ def _widest(decoder: Decoder, seen: set[int]) -> int:
 
 
 class NullableDecoder:
-    """A branch byte, then the value unless it is null."""
+    """Decodes a branch byte, then the value unless it is null."""
 
     size: int | None = None
 
@@ -164,7 +166,7 @@ class NullableDecoder:
 
 
 class ChoiceDecoder:
-    """Any other union: a struct with a member for each branch, or the wider of two numbers."""
+    """Decodes any other union: a struct with a member for each branch, or the wider of two number types."""
 
     size: int | None = None
 
@@ -175,7 +177,7 @@ class ChoiceDecoder:
         self.is_number = is_number
 
     def _branch(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np.int64]:
-        """The branch at every cursor; -1 for inactive ones."""
+        """Reads the branch at every cursor; -1 for inactive ones."""
         index = varints(block, pos, act)
         if len(index) and (int(index.min()) < 0 or int(index.max()) >= len(self.branches)):
             raise CorruptBytesError(f"a union of {len(self.branches)} branches has another index")
@@ -212,7 +214,7 @@ class ChoiceDecoder:
 
 
 class RecordDecoder:
-    """The fields in order."""
+    """Decodes the fields in order."""
 
     def __init__(self, arrow: pa.DataType) -> None:
         self.arrow = arrow
@@ -230,7 +232,7 @@ class RecordDecoder:
         self.size = sum(known) if len(known) == len(sizes) else None
 
     def columns(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> list[pa.Array]:
-        """The wanted fields."""
+        """Decodes the wanted fields."""
         found = []
         for name, child, want in zip(self.names, self.children, self.wanted, strict=True):
             try:
@@ -259,7 +261,7 @@ class RecordDecoder:
 
 
 class ListDecoder:
-    """array and map: blocks of items with a count, terminated by a count of 0."""
+    """Decodes array and map: blocks of items with a count, terminated by a count of 0."""
 
     size: int | None = None
 
@@ -302,7 +304,7 @@ class ListDecoder:
                 raise CorruptBytesError("a list runs past the end")
 
     def _find(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> tuple[Cursors, Cursors, Cursors]:
-        """The list, index in the list, and position of every item. Moves the cursors to the ends of the lists."""
+        """Finds the list, index in the list, and position of every item. Moves the cursors to the ends of the lists."""
         size = self.item.size
         lists = np.arange(len(pos)) if act is None else np.flatnonzero(act)
         at = pos[lists]

@@ -30,7 +30,7 @@ _VERSION = 3
 
 
 def encode_items(node: avro.Node, array: pa.Array, path: str) -> tuple[Lengths, Any]:
-    """Offsets and bytes of an array's encoded values."""
+    """Returns offsets and bytes of an array's encoded values."""
     if len(array) <= CHUNK_ROWS:
         return _encode_items(node, array, path)
     offsets, parts, base = [np.zeros(1, np.int64)], [], 0
@@ -130,7 +130,7 @@ def _append_choice(rows: Rows, node: avro.Choice, array: pa.Array, act: Flags | 
                 continue
             child = _storage(child)
             given = child.is_valid().to_numpy(zero_copy_only=False)
-            chosen[valid & given & (chosen < 0)] = i  # the first one counts, as in Spark
+            chosen[valid & given & (chosen < 0)] = i  # the first match counts, as in Spark
             columns.append((i, branch, child))
     if null_index is not None:
         chosen[chosen < 0] = null_index
@@ -214,7 +214,7 @@ def _append_decimal(rows: Rows, node: avro.Decimal, array: pa.Array, act: Flags 
         big[:, : size - kept] = sign
         rows.put(big.reshape(-1).view(f"V{size}"), size if act is None else act * np.int64(size))
         return
-    # the shortest two's complement, as Java's BigInteger.toByteArray
+    # the shortest two's complement, as in Java's BigInteger.toByteArray
     differs = little != sign
     last = width - 1 - differs[:, ::-1].argmax(1)
     last[~differs.any(1)] = 0
@@ -255,7 +255,7 @@ def _append_list(rows: Rows, item: avro.Node, array: pa.Array, act: Flags | None
 
 
 def _members(array: pa.Array, fields: list[tuple[str, avro.Node]], path: str) -> list[tuple[str, avro.Node, pa.Array]]:
-    """Children of a struct by name; null for those that it lacks."""
+    """Returns the children of a struct by name; null for those that it lacks."""
     if not _is.is_struct(array.type):
         raise _mismatch(path, array.type, "record")
     given = [field.name for field in array.type]
@@ -268,7 +268,7 @@ def _members(array: pa.Array, fields: list[tuple[str, avro.Node]], path: str) ->
 
 
 def _storage(array: pa.Array) -> pa.Array:
-    """The array without dictionary encoding, run-end encoding or extension type."""
+    """Removes dictionary encoding, run-end encoding and extension types."""
     while True:
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
@@ -321,7 +321,7 @@ def _cast(array: pa.Array, target: pa.DataType, allowed: bool, path: str) -> pa.
 
 
 def _same_kind_of_number(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a cast keeps the meaning, for the types that are integers in Avro."""
+    """Tells whether a cast between types that are integers in Avro keeps the meaning."""
     if _is.is_timestamp(target):
         # local times and instants are not converted: the zone is unknown
         return bool(_is.is_timestamp(source)) and (source.tz is None) == (target.tz is None)
@@ -350,7 +350,7 @@ def _numbers(array: pa.Array, dtype: Any) -> npt.NDArray[Any]:
 
 
 def _numbers_of(buffer: pa.Buffer | None, dtype: Any, offset: int, length: int) -> npt.NDArray[Any]:
-    """`length` elements of an Arrow buffer; an empty array may lack its offset or the buffer."""
+    """Returns `length` elements of an Arrow buffer; an empty array may lack its offset or the buffer."""
     size = np.dtype(dtype).itemsize
     if length <= 1 and (buffer is None or buffer.size < (offset + length) * size):
         return np.zeros(length, dtype)
@@ -365,12 +365,12 @@ def _mismatch(path: str, given: pa.DataType, wanted: str) -> SchemaMismatchError
 
 
 def encode_log_content(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> bytes:
-    """Return the content of an Avro data block in one piece, see `encode_log_pieces`."""
+    """Encodes an Avro data block in one piece, see `encode_log_pieces`."""
     return b"".join(encode_log_pieces(batch, schema))
 
 
 def encode_log_pieces(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> list[bytes | pa.Buffer]:
-    """Return the content of an Avro data block with the rows of `batch` (`HoodieAvroDataBlock`, version 3), in pieces.
+    """Encodes an Avro data block with the rows of `batch` (`HoodieAvroDataBlock`, version 3), in pieces.
 
     `schema` is the writer schema, a record; columns are matched to its fields by name, also nested ones. A nullable
     field that the batch lacks is null. Columns may be sliced, dictionary-encoded, large, views, or of another type that
@@ -403,7 +403,7 @@ def encode_log_pieces(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> l
 
 
 def encode_values(batch: pa.RecordBatch, schema: AvroSchema | Record) -> pa.BinaryArray:
-    """Each row of `batch` as the Avro binary of the record `schema`, without framing.
+    """Encodes each row of `batch` as the Avro binary of the record `schema`, without framing.
 
     Columns are matched to the schema's fields and cast as in `encode_log_content`; a nullable field that the batch
     lacks is null.

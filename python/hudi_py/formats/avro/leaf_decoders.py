@@ -1,6 +1,6 @@
-"""The decoder protocol, and the decoders of leaf types; all decode a column at a time.
+"""The decoder protocol and the decoders of leaf types; all decode a column at a time.
 
-A decoder is compiled from each node of a resolved schema. `decode` reads the value at every cursor into an Arrow array,
+Each node of a resolved schema is compiled to a decoder. `decode` reads the value at every cursor into an Arrow array,
 `skip` only advances the cursors, and `hop` advances a single one, for the ends of long lists, where a NumPy call would
 cost more. `act` marks the cursors that are at a value (cursor.py). `valid` is the same array if the decoder must record
 nulls, and None if its type has none; values below a null struct are meaningless.
@@ -33,7 +33,7 @@ class Decoder(Protocol):
 
     arrow: pa.DataType
     size: int | None
-    """Bytes of every value; None if they differ."""
+    """Size of every value in bytes; None if sizes differ."""
 
     def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array: ...
 
@@ -43,7 +43,7 @@ class Decoder(Protocol):
 
 
 def hop_long(view: memoryview | bytes, at: int) -> tuple[int, int]:
-    """A varint's value and the position after it."""
+    """Reads a varint, and returns its value and the position after it."""
     byte = view[at]
     value, shift = byte & 127, 7
     while byte > 127:
@@ -57,7 +57,7 @@ def hop_long(view: memoryview | bytes, at: int) -> tuple[int, int]:
 
 
 class NullDecoder:
-    """null: no bytes."""
+    """Decodes null: no bytes."""
 
     arrow = pa.null()
     size: int | None = 0
@@ -73,7 +73,7 @@ class NullDecoder:
 
 
 class BooleanDecoder:
-    """One byte."""
+    """Decodes a boolean: one byte."""
 
     arrow = pa.bool_()
     size: int | None = 1
@@ -95,7 +95,7 @@ class BooleanDecoder:
 
 
 class VarintDecoder:
-    """Shared behaviour of decoders for types stored as zigzag varints."""
+    """Base class of decoders for types stored as zigzag varints."""
 
     size: int | None = None
 
@@ -109,7 +109,7 @@ class VarintDecoder:
 
 
 class IntegerDecoder(VarintDecoder):
-    """int, long, dates and times."""
+    """Decodes int, long, dates and times."""
 
     def __init__(self, node: avro.Integer) -> None:
         self.arrow = node.arrow
@@ -132,7 +132,7 @@ class IntegerDecoder(VarintDecoder):
 
 
 class FixedWidthDecoder:
-    """float, double and fixed, whose bytes are the Arrow value."""
+    """Decodes float, double and fixed, whose bytes are the Arrow value."""
 
     def __init__(self, arrow: pa.DataType, size: int) -> None:
         self.arrow = arrow
@@ -158,7 +158,7 @@ class FixedWidthDecoder:
 
 
 class VectorDecoder(FixedWidthDecoder):
-    """vector: fixed bytes that hold a list of numbers."""
+    """Decodes a vector: fixed bytes that hold a list of numbers."""
 
     def __init__(self, arrow: pa.DataType, size: int) -> None:
         super().__init__(pa.binary(size), size)
@@ -171,7 +171,7 @@ class VectorDecoder(FixedWidthDecoder):
 
 
 class BytesDecoder:
-    """bytes and string."""
+    """Decodes bytes and string."""
 
     size: int | None = None
 
@@ -195,7 +195,7 @@ class BytesDecoder:
 
 
 class DecimalDecoder(BytesDecoder):
-    """Big-endian two's complement, on fixed or on bytes."""
+    """Decodes a decimal: big-endian two's complement on fixed or on bytes."""
 
     def __init__(self, arrow: pa.DataType, size: int | None) -> None:
         super().__init__(arrow)
@@ -212,7 +212,8 @@ class DecimalDecoder(BytesDecoder):
             self.skip(block, pos, act)
         if n and int(pos.max()) > block.end:
             raise CorruptBytesError("a decimal runs past the end")
-        # the last `width` bytes up to the value's end, reversed to little-endian, so that the value's own come first
+        # the last `width` bytes up to the value's end, reversed to little-endian, so that the value's own bytes come
+        # first
         tail = block.window(f"V{width}", width)[pos - width].view(np.uint8).reshape(n, width)[:, ::-1]
         if length is None:
             assert self.size is not None
@@ -250,7 +251,7 @@ class DecimalDecoder(BytesDecoder):
 
 
 class EnumDecoder(VarintDecoder):
-    """enum: the index of a symbol, decoded as the symbol."""
+    """Decodes an enum: the index of a symbol becomes the symbol."""
 
     arrow = pa.string()
 

@@ -1,7 +1,8 @@
 """Assembles rows of bytes from columns.
 
-Numbers are written into rows of fixed stride, each as a whole item: the row's next field overwrites surplus bytes.
-Strings stay in their Arrow buffers. Finally a single `take` over all parts, in the order of the rows, makes the output.
+Numbers are written into rows of fixed stride, each as a whole item; the row's next field overwrites surplus bytes.
+Strings stay in their Arrow buffers. Finally a single `take` over all parts, in the order of the rows, produces the
+output.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Rows:
         self.put(np.zeros(self.n, ">i4"), 4)
 
     def finish(self, *, framed: bool = False) -> tuple[Lengths, pa.Buffer]:
-        """Offsets of the rows (n + 1), and their bytes. Raises TooLargeError."""
+        """Returns the offsets of the rows (n + 1), and their bytes. Raises TooLargeError."""
         self._flush()
         offsets = np.zeros(self.n + 1, np.int64)
         np.cumsum(self.total, out=offsets[1:])

@@ -67,11 +67,11 @@ class FixedVector:
     arrow: pa.DataType
     size: int
     text: str = ""
-    """As `hudi_type` has it: `VECTOR(3)`."""
+    """The type in the form of `hudi_type`: `VECTOR(3)`."""
 
     @property
     def dimension(self) -> int:
-        """Numbers of a vector."""
+        """Returns the number of elements of a vector."""
         return self.size // int(self.arrow.value_type.bit_width // 8)
 
 
@@ -118,7 +118,7 @@ class Choice:
 
     @property
     def null_index(self) -> int | None:
-        """Index of the null branch; None if there is none."""
+        """Returns the index of the null branch; None if there is none."""
         return next((i for i, branch in enumerate(self.branches) if isinstance(branch, Null)), None)
 
 
@@ -143,7 +143,7 @@ class Record:
     name: str
     fields: list[tuple[str, Node]] = field(default_factory=list)
     logical: str = ""
-    """`BLOB` or `VARIANT`, if it is one."""
+    """`BLOB` or `VARIANT`, or empty."""
 
 
 Node: TypeAlias = (
@@ -164,7 +164,7 @@ Node: TypeAlias = (
 
 
 def resolve(schema: AvroSchema) -> Node:
-    """The graph of a schema.
+    """Resolves a schema to a graph of nodes.
 
     Raises:
         SchemaMismatchError: the schema is not a valid Avro schema.
@@ -182,8 +182,8 @@ def resolve(schema: AvroSchema) -> Node:
 
 
 def _expanded(node: Node, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Number of nodes below and with a node, and of levels, where each use of a named type counts. A type within itself
-    counts once: it has no Arrow type."""
+    """Returns the number of nodes in a node's tree, and of levels, counting each use of a named type. A type that
+    contains itself counts once: it has no Arrow type."""
     children: list[Node]
     if isinstance(node, Record):
         children = [child for _, child in node.fields]
@@ -205,7 +205,7 @@ def _expanded(node: Node, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
 
 
 def resolve_record(schema: AvroSchema | Record) -> Record:
-    """As `resolve`, for a schema that must be a record; returns a resolved record unchanged."""
+    """Resolves as `resolve`, for a schema that must be a record; returns a resolved record unchanged."""
     if isinstance(schema, Record):
         return schema
     node = resolve(schema)
@@ -215,18 +215,18 @@ def resolve_record(schema: AvroSchema | Record) -> Record:
 
 
 def arrow_of(node: Node) -> pa.DataType:
-    """The Arrow type of a node. Raises UnsupportedTableError for recursive types."""
+    """Returns the Arrow type of a node. Raises UnsupportedTableError for recursive types."""
     return _arrow_of(node, ())
 
 
 def arrow_field(name: str, node: Node) -> pa.Field:
-    """The Arrow field of a record's field, nullable if the Avro type allows null. A VECTOR, VARIANT or BLOB has the
-    metadata entry `hudi_type`."""
+    """Returns the Arrow field of a record's field, nullable if the Avro type allows null. A VECTOR, VARIANT or BLOB has
+    the metadata entry `hudi_type`."""
     return _field(name, node, ())
 
 
 def custom_type(node: Node) -> str | None:
-    """The `hudi_type` of a vector, variant or blob; None for other types."""
+    """Returns the `hudi_type` of a vector, variant or blob; None for other types."""
     if isinstance(node, Nullable):
         node = node.value
     if isinstance(node, FixedVector):
@@ -240,12 +240,12 @@ def _field(name: str, node: Node, above: tuple[Record, ...], nullable: bool | No
 
 
 def admits_null(node: Node) -> bool:
-    """Whether null is a value of the node's type."""
+    """Tells whether null is a value of the node's type."""
     return isinstance(node, (Null, Nullable)) or (isinstance(node, Choice) and node.null_index is not None)
 
 
 def struct_members(node: Choice) -> list[tuple[str, Node]]:
-    """Names and nodes of the struct members for the branches of a union, without the null branch."""
+    """Returns the names and nodes of the struct members for the branches of a union, without the null branch."""
     return [(f"member{i}", b) for i, b in enumerate(b for b in node.branches if not isinstance(b, Null))]
 
 
@@ -418,7 +418,7 @@ def _vector(schema: dict[str, Any], size: int) -> FixedVector:
 
 
 def _decimal(schema: dict[str, Any], size: int | None) -> Decimal | None:
-    """The decimal of a schema; None if precision and scale are invalid (the logical type is then ignored)."""
+    """Returns the decimal of a schema; None if precision and scale are invalid (the logical type is then ignored)."""
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if not isinstance(precision, int) or not isinstance(scale, int) or precision < 1 or not 0 <= scale <= precision:
         return None

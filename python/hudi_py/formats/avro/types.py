@@ -26,7 +26,7 @@ _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, 
 
 
 def arrow_type(avro: AvroSchema) -> pa.DataType:
-    """The Arrow type of an Avro type.
+    """Returns the Arrow type of an Avro type.
 
     date is date32; timestamp-millis and -micros are `timestamp[us, UTC]`, -nanos `timestamp[ns, UTC]`, the local ones
     the same without a zone; time-millis and time-micros are int32 and int64; decimal is decimal128 up to 38 digits,
@@ -43,12 +43,12 @@ def arrow_type(avro: AvroSchema) -> pa.DataType:
 
 
 def arrow_schema(avro_record: AvroSchema) -> pa.Schema:
-    """The Arrow schema of an Avro record's fields; for types and errors see `arrow_type`."""
+    """Returns the Arrow schema of an Avro record's fields; for types and errors see `arrow_type`."""
     return pa.schema([arrow_field(name, node) for name, node in resolve_record(avro_record).fields])
 
 
 def avro_schema(arrow: pa.Schema, name: str, namespace: str) -> dict[str, Any]:
-    """The Avro record that Apache Hudi on Spark creates for the columns (`HoodieSparkSchemaConverters`, 1.2.0).
+    """Returns the Avro record that Apache Hudi on Spark creates for the columns (`HoodieSparkSchemaConverters`, 1.2.0).
 
     Nullable columns are `["null", T]` with default null. A nested record has its field's name, and the enclosing
     record's full name as namespace. A decimal is a fixed named `fixed` in the namespace of the field's full name, with
@@ -66,13 +66,14 @@ def avro_schema(arrow: pa.Schema, name: str, namespace: str) -> dict[str, Any]:
 
 
 def record_name(table_name: str) -> tuple[str, str]:
-    """Name and namespace of a table's Avro record (`AvroSchemaUtils.getAvroRecordQualifiedName`)."""
+    """Returns name and namespace of a table's Avro record (`AvroSchemaUtils.getAvroRecordQualifiedName`)."""
     clean = re.sub(r"[^A-Za-z0-9_]", "__", re.sub(r"^[^A-Za-z_]", "__", table_name))
     return f"{clean}_record", f"hoodie.{clean}"
 
 
 def minimal_fixed_size(precision: int) -> int:
-    """Bytes of two's complement that hold every number of `precision` digits (Spark `Decimal.minBytesForPrecision`)."""
+    """Returns the size of a two's complement that holds every number of `precision` digits (Spark
+    `Decimal.minBytesForPrecision`)."""
     size = 1
     while 10**precision > 1 << (8 * size - 1):
         size += 1
@@ -115,7 +116,7 @@ def _nullable(avro: AvroSchema, nullable: bool) -> AvroSchema:
 
 
 def _type(arrow: pa.DataType, name: str, namespace: str, where: str, custom: str | None = None) -> AvroSchema:
-    """Avro type of a column `name` in the record `namespace` (a full name). `custom`: its `hudi_type`."""
+    """Returns the Avro type of a column `name` in the record `namespace` (a full name). `custom` is its `hudi_type`."""
     is_ = pa.types
     if is_.is_dictionary(arrow):
         return _type(arrow.value_type, name, namespace, where, custom)
@@ -185,12 +186,12 @@ def _type(arrow: pa.DataType, name: str, namespace: str, where: str, custom: str
 
 
 def _holds_values(arrow: pa.DataType) -> bool:
-    """Whether the `hudi_type` of a column is that of the values in it."""
+    """Tells whether a column's `hudi_type` is the type of the values in it."""
     return isinstance(arrow, (*_LISTS, pa.MapType))
 
 
 def _custom(kind: Vector | str, arrow: pa.DataType, where: str) -> AvroSchema:
-    """The Avro type of a VECTOR, VARIANT or BLOB, given as `arrow`."""
+    """Returns the Avro type of a VECTOR, VARIANT or BLOB, given as `arrow`."""
     if isinstance(kind, Vector):
         element = ELEMENT_TYPES[kind.element]
         if "." in where:
@@ -218,7 +219,7 @@ def _custom(kind: Vector | str, arrow: pa.DataType, where: str) -> AvroSchema:
 
 
 def _has_shape(arrow: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a type is a struct with the members of another one, in any order and whatever may be null."""
+    """Tells whether a type is a struct with the members of another one, in any order and with any nullability."""
     if not pa.types.is_struct(wanted):
         same_text = pa.types.is_string(wanted) and (pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow))
         same_bytes = pa.types.is_binary(wanted) and (pa.types.is_large_binary(arrow) or pa.types.is_binary_view(arrow))
@@ -232,6 +233,6 @@ def _has_shape(arrow: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def is_avro_name(name: str) -> bool:
-    """Whether Avro's Java implementation takes it for the name of a field: letters and digits of any script."""
+    """Tells whether Avro's Java implementation accepts a field name: letters and digits of any script."""
     head, rest = name[:1], name[1:]
     return (head.isalpha() or head == "_") and all(c.isalnum() or c == "_" for c in rest)

@@ -1,1 +1,1 @@
-"""Base files of a file group in Parquet, ORC and Lance: readers, writers and what they have in common."""
+"""Base files of a file group in Parquet, ORC and Lance: readers, writers and their shared parts."""

@@ -1,4 +1,4 @@
-"""Base files of any format, by the extension of their names: footers, rows and writers."""
+"""Opens and writes base files of any format, by the extension of their names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hudi_py.storage import Storage
 
 WRITTEN = ("PARQUET", "ORC", "LANCE")
-"""Formats of base files that can be written, as `hoodie.table.base.file.format` names them."""
+"""Formats of base files that can be written, as spelt in `hoodie.table.base.file.format`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,20 @@ class FileLayout:
     """How base files are written. Without effect on Lance files."""
 
     codec: str = "zstd"
-    """As `BaseFileWriter` or `OrcFileWriter` takes it."""
+    """Compression codec, as for `BaseFileWriter` or `OrcFileWriter`."""
     row_group_bytes: int = ROW_GROUP_BYTES
-    """Arrow bytes of a row group; bytes of a stripe of ORC."""
+    """Arrow bytes of a row group; bytes of a stripe in ORC."""
     pages: Pages = field(default_factory=Pages)
-    """Used for Parquet files only."""
+    """Only for Parquet files."""
 
 
 def extension_of(path: str) -> str:
-    """Return the extension of a file's name, without the dot and in lower case."""
+    """Returns the extension of a file's name, without the dot and in lower case."""
     return path.rpartition(".")[2].lower()
 
 
 def open_base_file(storage: Storage, path: str) -> OpenBaseFile:
-    """Open a base file of any format; a file without a known extension counts as Parquet. Timestamps of ORC files are
+    """Opens a base file of any format; a file without a known extension counts as Parquet. Timestamps of ORC files are
     wall-clock times in the zone of this process.
 
     Raises:
@@ -58,7 +58,7 @@ def open_base_file(storage: Storage, path: str) -> OpenBaseFile:
 
 
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
-    """Return what a base file says of itself. Raises what `open_base_file` raises."""
+    """Reads the footer of a base file. Raises what `open_base_file` raises."""
     with open_base_file(storage, path) as file:
         return file.footer
 
@@ -66,7 +66,7 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
 def iter_base_batches(
     storage: Storage, path: str, columns: Collection[str] | None, *, batch_rows: int = BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a base file of any format in order, see `OpenBaseFile.batches`.
+    """Yields the rows of a base file of any format in order, see `OpenBaseFile.batches`.
 
     Raises what `open_base_file` raises.
     """
@@ -83,7 +83,7 @@ def base_writer(
     bloom: BloomConfig | None,
     layout: FileLayout,
 ) -> BaseWriter:
-    """A writer of a base file.
+    """Opens a writer of a base file.
 
     Args:
         path: the file, created or replaced; its extension says the format, one of `WRITTEN`.

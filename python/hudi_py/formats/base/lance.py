@@ -38,11 +38,11 @@ _FOOTER_BYTES = 40
 _VERSION: Final = "2.0"
 _WITH_STRUCTS: Final = "2.1"
 _CACHE_BYTES: Final = 64 << 20
-"""Bytes cached for all columns of a file being written."""
+"""Size of the cache for all columns of a file while it is written."""
 
 
 def check_lance(uri: str, verb: str = "read") -> None:
-    """Raises UnsupportedTableError if pylance is not installed. `verb`: what was attempted with the table."""
+    """Raises UnsupportedTableError if pylance is not installed. `verb` completes the message."""
     try:
         from lance.file import LanceFileReader  # noqa: F401
     except ImportError as error:
@@ -56,7 +56,7 @@ class LanceBaseFile(OpenBaseFile):
     """A Lance base file, open for reading; it has no row groups."""
 
     def __init__(self, storage: Storage, path: str) -> None:
-        """Open the file.
+        """Opens the file.
 
         Raises:
             CorruptFileError: the file is not a Lance file, or is damaged.
@@ -98,7 +98,7 @@ class LanceBaseFile(OpenBaseFile):
 
 
 def _check_end(name: str) -> None:
-    """Raises ValueError for what is no whole Lance file: pylance prints a stack for an empty one."""
+    """Raises ValueError unless the file ends like a Lance file: pylance prints a stack trace for an empty one."""
     with open(name, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - len(_MAGIC), 0))
@@ -114,10 +114,10 @@ def _reader(name: str, columns: list[str] | None) -> Any:
 
 @contextmanager
 def _local(storage: Storage, path: str) -> Iterator[str]:
-    """Name of a local file with the content: pylance opens files itself, and would use its own credentials."""
+    """Yields the name of a local copy of the file: pylance opens files itself, and would use its own credentials."""
     if isinstance(storage, LocalStorage):
         name = os.path.join(storage.root, path)
-        if not os.path.exists(name):  # pylance would report it like damage
+        if not os.path.exists(name):  # pylance would report a missing file as a damaged one
             raise missing(storage.uri, path)
         yield name
         return
@@ -145,8 +145,8 @@ def _damage_named(path: str) -> Iterator[None]:
 class LanceFileWriter(BaseWriter):
     """Writes one Lance file; after an exception there is none.
 
-    pylance writes to names of local files only, or with credentials of its own, so the file is made in a temporary
-    folder and copied to the storage when it is complete.
+    pylance can only write to local files, or with credentials of its own. So the file is created in a temporary folder
+    and copied to the storage once it is complete.
     """
 
     def __init__(self, storage: Storage, path: str, schema: pa.Schema, *, bloom: BloomConfig | None) -> None:
@@ -172,23 +172,23 @@ class LanceFileWriter(BaseWriter):
         version = _WITH_STRUCTS if self._nested else _VERSION
         try:
             self._writer: Any = FileWriter(self._name, self._schema, version=version, data_cache_bytes=_CACHE_BYTES)
-        except BaseException:  # nobody else knows of the folder yet
+        except BaseException:  # nobody else knows about the folder yet
             self._folder.cleanup()
             raise
 
     def _estimate(self) -> int:
-        """Return the bytes of the rows in Arrow, by which Apache Hudi estimates the size of a Lance file."""
+        """Returns the Arrow bytes of the rows, which Apache Hudi takes as the estimated size of a Lance file."""
         return self._bytes
 
     def _add(self, batch: pa.RecordBatch) -> None:
         try:
             self._writer.write_batch(self._whole(batch))
-        except (ValueError, NotImplementedError) as error:  # as pylance raises them for types it lacks
+        except (ValueError, NotImplementedError) as error:  # raised by pylance for unsupported types
             raise SchemaMismatchError(f"Cannot write rows to base file {self._path}: pylance says {error}") from error
         self._bytes += batch.nbytes
 
     def _whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with copies of its nested columns: pylance (14) panics at slices of structs with nulls."""
+        """Copies the nested columns of a batch: pylance (14) panics at slices of structs with nulls."""
         numbers = pa.array(np.arange(batch.num_rows)) if self._nested else None
         columns = [column.take(numbers) if at in self._nested else column for at, column in enumerate(batch.columns)]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -210,7 +210,7 @@ class LanceFileWriter(BaseWriter):
 
 
 def unwritable_to_lance(node: Node) -> str:
-    """Why Lance files cannot have a column of an Avro type; empty if they can."""
+    """Returns why Lance files cannot hold a column of an Avro type; empty if they can."""
     if isinstance(node, Map):
         return "it has a map, at which Apache Hudi 1.2.0 crashes"
     if isinstance(node, Record) or (isinstance(node, Choice) and node.number is None):

@@ -40,7 +40,7 @@ class OrcBaseFile(OpenBaseFile):
     """An ORC base file, open for reading; its stripes count as row groups, and are read as a whole."""
 
     def __init__(self, storage: Storage, path: str, zone: str = "UTC") -> None:
-        """Open the file.
+        """Opens the file.
 
         Args:
             zone: zone of the file's wall-clock timestamps, a name in the time zone database.
@@ -86,7 +86,7 @@ class OrcBaseFile(OpenBaseFile):
         read = names or found.names[:1]
         owned = FILE_NAME in found.names
         for stripe in range(file.nstripes) if stripes is None else stripes:
-            # the first stripe is read with the name of the file, which its footer does not have
+            # the first stripe is read under the name of the file, which its footer does not contain
             batch = file.read_stripe(stripe, columns=[*read, FILE_NAME] if owned and FILE_NAME not in read else read)
             if isinstance(batch, pa.Table):
                 batch = batch.combine_chunks().to_batches()[0]
@@ -104,14 +104,14 @@ class OrcBaseFile(OpenBaseFile):
                 yield whole.slice(start, batch_rows)
 
     def row_group_sizes(self) -> list[int]:
-        """Return approximate sizes of the stripes: Arrow does not expose them, so all are equal."""
+        """Returns approximate sizes of the stripes: Arrow does not expose them, so all are equal."""
         count = int(self.orc.nstripes)
         return [int(self.orc.content_length) // count] * count if count else []
 
 
 @contextmanager
 def open_orc(storage: Storage, path: str) -> Iterator[Any]:
-    """Open a base file as a `pyarrow.orc.ORCFile`. Arrow's errors in the context become `CorruptFileError`.
+    """Opens a base file as a `pyarrow.orc.ORCFile`. Arrow's errors in the context become `CorruptFileError`.
 
     Raises what `OrcBaseFile` raises.
     """
@@ -132,13 +132,14 @@ def _pairs(file: Any, path: str) -> dict[str, str]:
 
 
 def _nodes(file: Any) -> Mapping[str, Node]:
-    """The columns' types in the file's Avro schema; none if it has no readable one."""
+    """Returns the columns' types in the file's Avro schema; empty if it has no readable one."""
     return _fields_of(dict(file.metadata or {}).get(AVRO_SCHEMA.encode(), b""))
 
 
 @functools.lru_cache(maxsize=16)
 def _fields_of(avro: bytes) -> Mapping[str, Node]:
-    """Opening a file and reading it both ask, and a table's files have the same few schemas."""
+    """Parses an Avro schema. Cached, since opening and reading a file both call it, and a table's files have few
+    schemas."""
     try:
         return dict(resolve_record(json.loads(avro)).fields) if avro else {}
     except (ValueError, RecursionError, SchemaMismatchError, UnsupportedTableError):
@@ -146,7 +147,8 @@ def _fields_of(avro: bytes) -> Mapping[str, Node]:
 
 
 def _check_rows(file: Any, path: str) -> None:
-    """Raises CorruptFileError for rows far beyond what the file has bytes for: a stripe is unpacked as a whole."""
+    """Raises CorruptFileError if the file claims far more rows than its bytes can hold: a stripe is unpacked as a
+    whole."""
     unpacked = int(file.nrows) * _VALUE_BYTES
     if unpacked > limit(UNPACKED) and unpacked > int(file.file_length) * EXTREME:
         raise CorruptFileError(
@@ -157,7 +159,8 @@ def _check_rows(file: Any, path: str) -> None:
 
 
 def _check_names(file: Any, path: str) -> None:
-    """ORC has no checksums: a column whose name is damaged would be read as one that the file lacks, all null."""
+    """Checks the names of columns. ORC has no checksums, so a column with a damaged name would count as missing and be
+    all null."""
     names, expected = file.schema.names, list(_nodes(file))
     if expected and names != expected:
         raise CorruptFileError(

@@ -1,7 +1,7 @@
-"""Values in ORC files and in Arrow, for types that differ (`AvroOrcUtils`, Apache Hudi 1.2.0).
+"""Converts values between ORC files and Arrow, for types that differ (`AvroOrcUtils`, Apache Hudi 1.2.0).
 
-A timestamp with a zone is ORC's TIMESTAMP: wall-clock time in the zone of the process. One without a zone is the number
-that Avro would store, and a fixed is bytes. All else has the same type in both.
+A timestamp with a zone is ORC's TIMESTAMP: wall-clock time in the zone of the process. A timestamp without a zone is
+the number that Avro would store, and a fixed is bytes. Every other type is the same in both.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from hudi_py.formats.base.reader import canonical_type
 UTC_NAMES: Final = ("UTC", "Etc/UTC", "+00:00")
 _MICROS: Final = pa.timestamp("us")
 _LEAST, _GREATEST = -(2**63) // 1000 + 1, (2**63) // 1000 - 1
-"""Microseconds since the epoch that Arrow's reader, which has nanoseconds, can read: of the years 1677 to 2262."""
+"""Range of Arrow's reader, which has nanoseconds, in microseconds since the epoch: the years 1677 to 2262."""
 
 _FIRST_DAY: Final = (date(1582, 10, 15) - date(1970, 1, 1)).days
-"""First day of the Gregorian calendar. Spark takes earlier ones in ORC files for days of the Julian calendar."""
+"""First day of the Gregorian calendar. In ORC files Spark takes earlier days for days of the Julian calendar."""
 
 Leaf = Callable[[pa.Array, pa.DataType, Node | None], pa.Array]
-"""Converts values that are not nested to a type."""
+"""Converts non-nested values to a type."""
 
 
 def read_type(stored: pa.DataType, node: Node | None) -> pa.DataType:
-    """The Arrow type of a column.
+    """Returns the Arrow type of a column.
 
     Args:
         stored: its type in the file.
@@ -55,7 +55,7 @@ def read_type(stored: pa.DataType, node: Node | None) -> pa.DataType:
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which Arrow's ORC writer gets a column."""
+    """Returns the type of a column for Arrow's ORC writer."""
     types = pa.types
     if types.is_timestamp(kind):
         return pa.int64() if kind.tz is None else _MICROS
@@ -71,7 +71,7 @@ def stored_type(kind: pa.DataType) -> pa.DataType:
 
 
 def unwritable(node: Node) -> str:
-    """Why ORC files cannot have a column of an Avro type; empty if they can."""
+    """Returns why ORC files cannot hold a column of an Avro type; empty if they can."""
     for each in _walk(node):
         if isinstance(each, Choice):
             return "it is a union of several types"
@@ -81,7 +81,7 @@ def unwritable(node: Node) -> str:
 
 
 def from_orc(array: pa.Array, kind: pa.DataType, node: Node | None, zone: str) -> pa.Array:
-    """Values of a file in Arrow.
+    """Converts values of a file to Arrow.
 
     Args:
         kind: `read_type` of the column.
@@ -100,7 +100,7 @@ def from_orc(array: pa.Array, kind: pa.DataType, node: Node | None, zone: str) -
 
 
 def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
-    """Values of Arrow as Arrow's ORC writer takes them.
+    """Converts Arrow values for Arrow's ORC writer.
 
     Args:
         zone: zone in which timestamps become wall-clock time.
@@ -120,7 +120,7 @@ def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
         factor = node.factor if isinstance(node, Integer) else 1
         return numbers if factor == 1 else _floored(numbers, factor)
 
-    # Arrow's ORC writer reads structs of a slice from the start of the whole
+    # Arrow's ORC writer reads the structs of a slice from the start of the whole array
     whole = pa.concat_arrays([array]) if pa.types.is_nested(array.type) else array
     for days in _dates(whole):
         least = pc.min(days)
@@ -167,7 +167,7 @@ def _wall_clock(values: pa.Array, zone: str, column: str) -> pa.Array:
 
 
 def _dates(array: pa.Array) -> Iterator[pa.Array]:
-    """The dates within a column."""
+    """Yields the dates within a column."""
     kind = array.type
     if pa.types.is_date(kind):
         yield array
@@ -181,8 +181,8 @@ def _dates(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def _check_before_1970(wall: pa.Array, column: str) -> None:
-    """Refuses fractions of seconds before 1970: Arrow stores them, and so does `AvroOrcUtils`, in a way that fails in
-    Apache Hudi's queries ("nanos > 999999999 or < 0")."""
+    """Refuses fractions of seconds before 1970: Arrow and `AvroOrcUtils` store them so that Apache Hudi's queries fail
+    ("nanos > 999999999 or < 0")."""
     numbers = pc.fill_null(wall.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
     odd = np.flatnonzero((numbers < 0) & (numbers % 1_000_000 != 0))
     if len(odd):
@@ -193,14 +193,14 @@ def _check_before_1970(wall: pa.Array, column: str) -> None:
 
 
 def _floored(numbers: pa.Array, factor: int) -> pa.Array:
-    """Whole milliseconds at or before times, as Spark makes them."""
+    """Rounds times down to whole milliseconds, as Spark does."""
     valid = pc.is_valid(numbers)
     whole = np.floor_divide(pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False), factor)
     return pc.if_else(valid, pa.array(whole, pa.int64()), pa.scalar(None, pa.int64()))
 
 
 def _rebuilt(array: pa.Array, kind: pa.DataType, node: Node | None, leaf: Leaf) -> pa.Array:
-    """A column with other values in its leaves, and of type `kind`."""
+    """Rebuilds a column as type `kind` with converted leaves."""
     source, node = array.type, _present(node)
     if source.equals(kind) and not pa.types.is_timestamp(source):
         return array

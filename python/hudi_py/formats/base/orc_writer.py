@@ -1,13 +1,13 @@
 """Writes ORC base files that Apache Hudi reads (`HoodieAvroOrcWriter`, 1.2.0).
 
 Types are those of `formats.base.orc_values`. The footer has the Avro schema and the bloom filter and range of the
-record keys. Unlike `AvroOrcUtils`, which leaves out the milliseconds of timestamps, this writer keeps all digits.
+record keys. Unlike `AvroOrcUtils`, which drops the milliseconds of timestamps, this writer keeps all digits.
 
-Arrow's writer cannot write key-value pairs into the footer, so they are added here. The end of a file is its footer (a
-message of protocol buffers, as a row of compressed chunks), the postscript with the footer's length, and a byte with
-the postscript's length. A message may be written in parts: fields that follow in a further chunk are added to those
-before. So a file gets its pairs by a chunk after the footer and a new postscript, and what lies before is neither read
-again nor kept in memory (ORC specification v1, "File Tail" and "Compression").
+Arrow's writer cannot write key-value pairs into the footer, so they are added here. A file ends with its footer (a
+protocol buffers message in a series of compressed chunks), the postscript, which has the footer's length, and a byte
+with the postscript's length. A message may be written in parts: fields in a further chunk are added to the earlier
+ones. So pairs are added by a chunk after the footer and a new postscript; everything before is neither read again nor
+kept in memory (ORC specification v1, "File Tail" and "Compression").
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 STRIPE_BYTES = 64 << 20
 CODECS = {"zlib": "zlib", "snappy": "snappy", "zstd": "zstd", "lz4": "lz4", "none": "uncompressed"}
-"""Names of codecs in `hoodie.orc.compression.codec`, in lower case, and Arrow's for them."""
+"""Codecs by their name in `hoodie.orc.compression.codec`, in lower case, with Arrow's name."""
 _STEP_BYTES = 8 << 20
-"""Arrow bytes handed to Arrow's writer at a time; it starts a new stripe only between rows of one call."""
+"""Arrow bytes passed to Arrow's writer at a time; it starts a new stripe only between rows of one call."""
 _BUFFER_SIZES = (64 << 10, 128 << 10, 256 << 10)
-"""Java has smaller ones too, Arrow has not."""
+"""Supported buffer sizes. Java also has smaller ones, which Arrow lacks."""
 _DICTIONARY_THRESHOLD = 0.8
-"""A text column with a smaller share of distinct values gets a dictionary (`orc.dictionary.key.threshold`)."""
+"""A text column with a smaller share of distinct values is dictionary-encoded (`orc.dictionary.key.threshold`)."""
 MAX_TAIL_BYTES: Final = 256
-"""The postscript and the byte after it are no longer than this."""
+"""Maximum size of the postscript and the byte after it."""
 _FOOTER_LENGTH: Final = 1
 _COMPRESSION: Final = 2
 _BLOCK_SIZE: Final = 3
@@ -57,7 +57,7 @@ _USER_METADATA: Final = 5
 _VARINT, _BYTES = 0, 2
 _CODECS: Final = {0: None, 1: "zlib", 2: "snappy", 4: "lz4_raw", 5: "zstd"}
 _MAX_CHUNK: Final = 1 << 22
-"""A chunk's header has 23 bits for its length."""
+"""Maximum size of a chunk, whose header has 23 bits for its length."""
 
 
 class OrcFileWriter(BaseWriter):
@@ -106,9 +106,9 @@ class OrcFileWriter(BaseWriter):
         self._avro_json = avro_schema_json
         self._zone = zone
         self._taken_bytes = 0
-        """Arrow bytes handed to the writer."""
+        """Arrow bytes passed to the writer."""
         self._flushed_bytes = 0
-        """Those of them that were in it when it last wrote a stripe."""
+        """Arrow bytes that the writer had when it last wrote a stripe."""
         with ExitStack() as undo:
             self._output = undo.enter_context(storage.open_output(path))
             self._open = undo.pop_all()
@@ -146,19 +146,19 @@ class OrcFileWriter(BaseWriter):
         return self._summarized(size)
 
     def _abandon(self, kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-        self._writer.is_open = False  # otherwise it would complete the file when it is collected
+        self._writer.is_open = False  # otherwise garbage collection would complete the file
         # the storage gets the exception, so that it can abort the upload
         self._open.__exit__(kind, error, trace)
 
 
 class _HeldEnd(io.RawIOBase):
-    """Passes a file on, but for its last bytes, which may still change."""
+    """Passes a file on except for its last bytes, which may still change."""
 
     def __init__(self, output: Any) -> None:
         self._output = output
         self._held = b""
         self.written = 0
-        """Bytes so far, including those held."""
+        """Bytes so far, including those not passed on yet."""
 
     def writable(self) -> bool:
         return True
@@ -184,14 +184,14 @@ class _HeldEnd(io.RawIOBase):
 
 
 def _buffer_size(stripe_bytes: int, columns: int) -> int:
-    """Size of compressed blocks (`WriterImpl.getEstimatedBufferSize` of ORC for Java): 20 buffers a column must fit in
-    a stripe."""
+    """Returns the size of compressed blocks (`WriterImpl.getEstimatedBufferSize` of ORC for Java): 20 buffers per
+    column must fit in a stripe."""
     each = stripe_bytes // (20 * max(columns, 1))
     return next((size for size in _BUFFER_SIZES if each <= size), _BUFFER_SIZES[-1])
 
 
 def readable_stripes(file: Any, path: str) -> tuple[bytes, list[int]]:
-    """A base file that `open_orc` opened, with only the stripes that can be read, and the numbers of the others.
+    """Returns a base file that `open_orc` opened with only its readable stripes, and the numbers of the others.
 
     Raises what `open_orc` raises for its footer.
     """
@@ -210,7 +210,7 @@ def readable_stripes(file: Any, path: str) -> tuple[bytes, list[int]]:
 
 
 def tail_with_pairs(end: bytes, pairs: Mapping[str, str], path: str) -> bytes:
-    """What replaces the end of a file to add key-value pairs to its footer.
+    """Returns the bytes that replace the end of a file to add key-value pairs to its footer.
 
     Args:
         end: the last bytes of the file, `MAX_TAIL_BYTES` or all of it.
@@ -247,7 +247,7 @@ def _items(pairs: Mapping[str, str]) -> bytes:
 
 
 def _chunks(content: bytes, codec: str | None, size: int, path: str) -> bytes:
-    """The bytes as the file's compressed chunks; as they are in a file without compression."""
+    """Splits bytes into the file's compressed chunks; without compression they stay as they are."""
     if codec is None:
         return content
     if size <= 0:
@@ -271,17 +271,17 @@ def _packed(part: bytes, codec: str) -> bytes:
 
 
 def _fields(message: bytes, path: str) -> dict[int, int | bytes]:
-    """The fields of a message by their number; of repeated ones the last."""
+    """Returns the fields of a message by number; the last one wins."""
     return {number: value for number, value, _ in _walk(message, path)}
 
 
 def _start_of(message: bytes, wanted: int, path: str) -> int:
-    """Where a field begins."""
+    """Returns the offset at which a field begins."""
     return next(at for number, _, at in _walk(message, path) if number == wanted)
 
 
 def _walk(message: bytes, path: str) -> list[tuple[int, int | bytes, int]]:
-    """Number, value and start of each field of a message."""
+    """Lists number, value and start of each field of a message."""
     found: list[tuple[int, int | bytes, int]] = []
     at = 0
     while at < len(message):

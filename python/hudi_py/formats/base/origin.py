@@ -1,7 +1,7 @@
-"""Whose rows a file holds: rows name their file group, and those of base files the file itself.
+"""Checks that a file is the one its name says: rows name their file group, and rows of base files their file.
 
-A file that another one of the same size has replaced shows neither in listings nor in checksums. Its rows tell: all
-releases since 0.9 write `_hoodie_file_name`, after compaction, clustering (binary copies too) and bootstrap as well.
+Neither listings nor checksums show that a file was replaced by another one of the same size, but its rows do: all
+releases since 0.9 write `_hoodie_file_name`, also after compaction, clustering (even by binary copy) and bootstrap.
 Rows without meta fields name nothing: the columns are null, or empty after a bulk insert by Spark's rows (1.2.0).
 """
 
@@ -21,9 +21,9 @@ from hudi_py.model.names import FILE_NAME, PARTITION_PATH, parse_base_file_name
 
 _WRITER = re.compile(r"parquet-(mr|cpp-arrow) version (\d+)\.(\d+)")
 _FIRST_EXACT: Final = (1, 13)
-"""The first release of parquet-mr that is younger than Apache Hudi 0.11."""
+"""The first release of parquet-mr after Apache Hudi 0.11."""
 _RECORDS_AT: Final = 8
-"""Bytes of an Avro block's content before the length of its first record."""
+"""Size of an Avro block's content before the length of its first record."""
 _LENGTH: Final = 4
 _TEXTS: Final = ("string", {"type": "string", "avro.java.string": "String"})
 
@@ -55,7 +55,7 @@ def check_origin(name: object, partition: object, path: str, *, exact: bool = Fa
 
 
 def check_partition(partition: object, path: str) -> None:
-    """Checks that a file lies in the partition that its rows or deletes name; empty or not a text: unknown.
+    """Checks that a file is in the partition that its rows or deletes name; empty or not a text: unknown.
 
     Raises:
         CorruptFileError: it is a file of another partition.
@@ -76,7 +76,7 @@ def _replaced(path: str, own: str, found: str) -> CorruptFileError:
 
 
 def check_footer(metadata: pq.FileMetaData, path: str, names: list[str] | None = None) -> None:
-    """As `check_origin`, for a Parquet base file by the statistics in its footer. Files of other names pass.
+    """Checks as `check_origin`, for a Parquet base file, by the statistics in its footer. Files with other names pass.
 
     Args:
         names: the file's leaf columns, if they are known already.
@@ -93,13 +93,14 @@ def check_footer(metadata: pq.FileMetaData, path: str, names: list[str] | None =
 
 
 def footer_text(metadata: pq.FileMetaData, column: str, names: list[str]) -> str | None:
-    """The only text in a column of the first row group; None: there are others, or the footer does not tell."""
+    """Returns the only text in a column of the first row group; None if there are others, or the footer does not
+    say."""
     if column not in names or not metadata.num_row_groups:
         return None
     known = metadata.row_group(0).column(names.index(column)).statistics
     if known is None or not known.has_min_max:
         return None
-    # texts that their writer cut short, and the names that old releases keep, differ
+    # truncated texts differ, and so do the names that old releases keep
     low, high = known.min, known.max
     return low if isinstance(low, str) and low == high else None
 
@@ -111,7 +112,7 @@ def _is_exact(writer: str) -> bool:
 
 
 def check_first_record(content: bytes, schema: str | None, path: str) -> None:
-    """As `check_origin`, for an Avro block of a log by its first record.
+    """Checks as `check_origin`, for an Avro block of a log, by its first record.
 
     Args:
         content: the block's content, or its beginning. Bytes that are no record pass: who decodes them reports that.
@@ -140,8 +141,8 @@ def check_first_record(content: bytes, schema: str | None, path: str) -> None:
 
 @lru_cache(maxsize=256)
 def _leading_texts(schema: str) -> tuple[tuple[str, int | None], ...] | None:
-    """The fields of a record up to the name of the file, which are texts, each with the number of the union's branch
-    that is null; None if the record has other fields, or no name."""
+    """Returns the fields of a record up to the file name, which are texts, each with the number of the union's null
+    branch; None if the record has other fields or no name."""
     try:
         fields = json.loads(schema)["fields"]
         leading: list[tuple[str, int | None]] = []
@@ -156,7 +157,7 @@ def _leading_texts(schema: str) -> tuple[tuple[str, int | None], ...] | None:
 
 
 def _null_branch(kind: Any) -> int | None:
-    """Raises ValueError for what is no text, nullable or not."""
+    """Returns the number of the null branch of a text type. Raises ValueError for other types."""
     if kind in _TEXTS:
         return None
     if isinstance(kind, list) and len(kind) == 2 and "null" in kind and any(branch in _TEXTS for branch in kind):

@@ -1,6 +1,6 @@
 """Reads Parquet base files.
 
-Files of Avro writers and of Spark's row writers, with two- and three-level lists, are read in the same Arrow types.
+Files of Avro writers and of Spark's row writers, with two- and three-level lists, yield the same Arrow types.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 AVRO_SCHEMA = "parquet.avro.schema"
 
-# All rows of a base file, or nearly all, have the same values in these
+# In all or nearly all rows of a base file these columns have the same value
 _REPETITIVE = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
 _MAX_CHECKED_CHUNKS: Final = 1 << 20
 
@@ -44,7 +44,7 @@ class ParquetBaseFile(OpenBaseFile):
     parquet: pq.ParquetFile
 
     def __init__(self, storage: Storage, path: str) -> None:
-        """Open the file.
+        """Opens the file.
 
         Raises:
             CorruptFileError: the file is not a Parquet file, is damaged, or its footer names another file.
@@ -119,7 +119,7 @@ class ParquetBaseFile(OpenBaseFile):
 
 @contextmanager
 def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
-    """Open a base file as Arrow's reader. Arrow's errors in the context become `CorruptFileError`.
+    """Opens a base file as Arrow's reader. Arrow's errors in the context become `CorruptFileError`.
 
     Raises what `ParquetBaseFile` raises.
     """
@@ -128,8 +128,8 @@ def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
 
 
 def _check_columns(file: pq.ParquetFile, path: str) -> None:
-    """Checks that Parquet's schema has the names that Avro's has, where the footer keeps both: a column whose name is
-    damaged would count as missing."""
+    """Checks that the Parquet schema has the names of the Avro schema, if the footer has both: a column with a damaged
+    name would count as missing."""
     text = (file.metadata.metadata or {}).get(AVRO_SCHEMA.encode())
     differing = _differing_names(file.schema_arrow.remove_metadata(), text) if text else ()
     if differing:
@@ -142,7 +142,7 @@ def _check_columns(file: pq.ParquetFile, path: str) -> None:
 
 @lru_cache(maxsize=64)
 def _differing_names(schema: pa.Schema, avro: bytes) -> tuple[str, ...]:
-    """Names of columns, and of members of structs, that only one of the two has; none if the Avro schema has no
+    """Returns names of columns and struct members that only one of the two schemas has; none if the Avro schema has no
     fields."""
     try:
         declared = set(_avro_names(json.loads(avro)))
@@ -153,7 +153,7 @@ def _differing_names(schema: pa.Schema, avro: bytes) -> tuple[str, ...]:
 
 
 def _avro_names(node: Any) -> Iterator[str]:
-    """The names of all fields of records in an Avro schema."""
+    """Yields the names of all record fields in an Avro schema."""
     if isinstance(node, list):
         for branch in node:
             yield from _avro_names(branch)
@@ -167,7 +167,7 @@ def _avro_names(node: Any) -> Iterator[str]:
 
 
 def _arrow_names(fields: Iterable[pa.Field]) -> Iterator[str]:
-    """The names of columns and of members of structs; those within lists and maps are Parquet's own."""
+    """Yields the names of columns and struct members; names within lists and maps are Parquet's own."""
     for field in fields:
         yield field.name
         yield from _names_within(field.type)
@@ -191,7 +191,7 @@ def all_batches(
     batch_size: int = BATCH_ROWS,
     row_groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the columns of some row groups, or of all; `what` names the file in errors.
+    """Yields the columns of some row groups, or of all; `what` names the file in errors.
 
     Arrow ends early, without an error, at a column chunk whose entry in the footer is damaged.
 
@@ -211,7 +211,7 @@ def all_batches(
 
 
 def block_batches(content: bytes, columns: Iterable[str], path: str, offset: int) -> Iterator[pa.RecordBatch]:
-    """The named columns of a Parquet log block, as far as it has them.
+    """Yields the named columns of a Parquet log block; missing ones are ignored.
 
     Args:
         path: the log file, relative to the table.
@@ -231,7 +231,7 @@ def block_batches(content: bytes, columns: Iterable[str], path: str, offset: int
 
 
 def _first_text(file: pq.ParquetFile, column: str) -> object:
-    """The first value of a column, from the footer if that has statistics; None: there is none."""
+    """Returns the first value of a column, from the footer if that has statistics; None if there is none."""
     names = file.metadata.schema.names
     text = footer_text(file.metadata, column, names)
     if text is not None or column not in names:
@@ -241,7 +241,7 @@ def _first_text(file: pq.ParquetFile, column: str) -> object:
 
 
 def read_metadata(storage: Storage, path: str) -> pq.FileMetaData:
-    """Arrow's form of a base file's footer. Raises what `open_parquet` raises."""
+    """Reads a base file's footer as Arrow's type. Raises what `open_parquet` raises."""
     with storage.open_input(path) as source, _damage_named(path):
         metadata = pq.read_metadata(source)
         check_footer(metadata, path)
@@ -249,8 +249,8 @@ def read_metadata(storage: Storage, path: str) -> pq.FileMetaData:
 
 
 def _decoded(array: pa.DictionaryArray, name: str, most: int, repeated: dict[str, pa.Array]) -> pa.Array:
-    """The array without dictionary encoding. A single value for all rows is repeated once, for the maximum number of
-    rows, and then sliced."""
+    """Decodes a dictionary-encoded array. A single value for all rows is repeated once, for the maximum number of rows,
+    and then sliced."""
     values = array.dictionary
     if len(values) != 1 or array.null_count:
         return array.dictionary_decode()
@@ -266,7 +266,7 @@ class _Plan:
     """Schema of the returned batches."""
     targets: frozenset[str]
     casts: Mapping[str, pa.DataType]
-    """Columns that Arrow reads in another type."""
+    """Columns that Arrow reads as another type."""
 
 
 def _plan(file: pq.ParquetFile) -> _Plan:
@@ -285,7 +285,7 @@ def _plan(file: pq.ParquetFile) -> _Plan:
 
 
 def _alike(kind: pa.DataType, found: pa.DataType) -> bool:
-    """Whether no cast is needed, apart from decoding a dictionary."""
+    """Tells whether no cast is needed, apart from decoding a dictionary."""
     return bool(kind == (found.value_type if pa.types.is_dictionary(found) else found))
 
 
@@ -297,7 +297,7 @@ _DAMAGE = (
     pa.ArrowIndexError,
     UnicodeDecodeError,
 )
-"""Arrow's errors for damaged bytes; ArrowIndexError for a value outside of its page's dictionary."""
+"""Arrow's errors for damaged bytes; ArrowIndexError for an index outside of its page's dictionary."""
 
 
 def _rows_of(metadata: pq.FileMetaData, groups: Iterable[int]) -> int:
@@ -318,10 +318,11 @@ def _check_rows(metadata: pq.FileMetaData, path: str) -> None:
 
 
 def _check_packing(metadata: pq.FileMetaData, path: str) -> None:
-    """Raises CorruptFileError for column chunks that grow beyond what tables have: a page is unpacked as a whole."""
+    """Raises CorruptFileError for column chunks that unpack to more than real tables have: a page is unpacked as a
+    whole."""
     most = limit(UNPACKED)
     if metadata.num_row_groups * metadata.num_columns > _MAX_CHECKED_CHUNKS:
-        return  # a chunk of so many is small
+        return  # a file with so many chunks has small ones
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         if group.total_byte_size <= most:

@@ -50,12 +50,12 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """How the columns of a row group are cut."""
+    """How the columns of a row group are split."""
 
     max_bytes: int = PAGE_BYTES
-    """Maximum bytes of a page, and of a dictionary."""
+    """Maximum size of a page, and of a dictionary."""
     dictionary: bool = True
-    """Whether columns have dictionaries."""
+    """Whether columns are dictionary-encoded."""
 
 
 class BaseFileWriter(BaseWriter):
@@ -94,7 +94,7 @@ class BaseFileWriter(BaseWriter):
         super().__init__(path, with_repeated(schema), bloom, batch_bytes=row_group_bytes)
         self._vectors = _vectors(avro_schema_json)
         self._stored = _stored_schema(self._schema, self._vectors)
-        """As in the file."""
+        """The schema as stored in the file."""
         self._row_group_bytes = row_group_bytes
         self._pages = pages
         self._pending: list[pa.RecordBatch] = []
@@ -140,13 +140,13 @@ class BaseFileWriter(BaseWriter):
     def _abandon(self, kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         # the storage gets the exception, so that it can abort the upload
         self._open.__exit__(kind, error, trace)
-        if self._writer is not None:  # otherwise it would try to complete the file when it is collected
+        if self._writer is not None:  # otherwise garbage collection would try to complete the file
             self._writer.is_open = False
 
     def flush(self) -> None:
         if not self._pending:
             return
-        # the writer would give dictionaries up at the first one that differs
+        # the writer would stop using dictionaries at the first one that differs
         table = pa.Table.from_batches(self._pending, self._schema).unify_dictionaries()
         table = _stored(table, self._stored, self._vectors)
         self._pending = []
@@ -155,7 +155,7 @@ class BaseFileWriter(BaseWriter):
         self._pending_bytes = 0
 
     def _started(self) -> pq.ParquetWriter:
-        """The writer, created with the first row group, when it is known which columns have a NaN.
+        """Returns the writer, created with the first row group, when it is known which columns have a NaN.
 
         Arrow's statistics ignore NaN, and readers such as Spark's trust them: a filter for large numbers, which NaN
         satisfies, would skip a row group of small numbers and NaN. Java's readers ignore bounds that are NaN, but Arrow
@@ -176,7 +176,7 @@ class BaseFileWriter(BaseWriter):
         writer.close()
 
     def _write_again(self) -> None:
-        """Rewrites the file without a column's statistics, for a NaN after the first row group."""
+        """Rewrites the file without a column's statistics when a NaN appears after the first row group."""
         self._open.close()
         aside = f"{self._path}.nan"
         self._storage.rename(self._path, aside)
@@ -194,7 +194,7 @@ class BaseFileWriter(BaseWriter):
 
 
 def encode_parquet(rows: pa.Table, avro_schema_json: str, codec: str) -> bytes:
-    """The content of a Parquet data block of a log: a complete file, without a bloom filter or statistics
+    """Encodes a Parquet data block of a log: a complete file, without a bloom filter or statistics
     (`HoodieParquetDataBlock`).
 
     Args:
@@ -225,7 +225,8 @@ def _stored_schema(schema: pa.Schema, vectors: dict[str, Vector]) -> pa.Schema:
 
 
 def _stored(table: pa.Table, schema: pa.Schema, vectors: dict[str, Vector]) -> pa.Table:
-    """Rows as they are in a file: vectors as bytes, and no nulls below null structs where the file may have none.
+    """Converts rows to their stored form: vectors become bytes, and nulls below null structs are filled where the file
+    may have none.
 
     Raises:
         SchemaMismatchError: a vector has another length, or a null in it, or a member is null that may not be.
@@ -271,7 +272,7 @@ def _parquet_writer(
         store_decimal_as_integer=False,
         write_statistics=statistics,
         write_page_index=bool(statistics),
-        write_page_checksum=True,  # like Apache Hudi's own writers
+        write_page_checksum=True,  # as Apache Hudi's own writers do
         metadata_collector=footers,
     )
 
@@ -279,7 +280,7 @@ def _parquet_writer(
 def float_columns(
     schema: pa.Schema | pa.StructType, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Dotted names and paths of the floating-point columns, including those in structs."""
+    """Yields dotted names and paths of the floating-point columns, including those in structs."""
     for each in schema:
         path = (*above, each.name)
         if pa.types.is_floating(each.type):
@@ -289,7 +290,7 @@ def float_columns(
 
 
 def leaf_paths(each: pa.Field, above: str = "") -> Iterator[str]:
-    """Paths of the columns of a field in a Parquet file."""
+    """Yields paths of the columns of a field in a Parquet file."""
     path, kind = above + each.name, each.type
     if pa.types.is_struct(kind):
         for child in kind:
@@ -309,7 +310,7 @@ def _inner(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
 
 
 def has_required(kind: pa.DataType) -> bool:
-    """Whether something within a type may not be null, keys of maps apart."""
+    """Tells whether anything within a type, except keys of maps, may not be null."""
     if pa.types.is_map(kind):
         return not kind.item_field.nullable or has_required(kind.item_type)
     if not pa.types.is_struct(kind) and not pa.types.is_list(kind):
@@ -325,7 +326,7 @@ def _both(left: Mask | None, right: Mask | None) -> Mask | None:
 
 
 def required(array: pa.Array, field: pa.Field, path: str = "", live: Mask | None = None) -> pa.Array:
-    """The array without nulls where there may be none.
+    """Fills nulls where there may be none.
 
     Args:
         array: values of the field.
@@ -364,7 +365,7 @@ def required(array: pa.Array, field: pa.Field, path: str = "", live: Mask | None
 
 
 def _values(array: pa.ListArray | pa.MapArray, path: str) -> pa.Array:
-    """All values of lists or entries of maps, also those beyond a slice."""
+    """Returns all values of lists or entries of maps, also those outside of a slice."""
     offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
     if isinstance(array, pa.MapArray):
         entry = pa.struct([array.type.key_field, array.type.item_field])

@@ -1,4 +1,4 @@
-"""What readers of base files have in common: the footer, and rows in the same Arrow types whatever the format."""
+"""What readers of base files share: the footer, and rows in the same Arrow types for every format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class BaseFileFooter:
-    """What the footer of a base file says, or the metadata of a Lance file."""
+    """The footer of a base file, or the metadata of a Lance file."""
 
     path: str
     num_rows: int
@@ -43,7 +43,8 @@ class BaseFileFooter:
     bloom_type_code: str | None
 
     def in_range(self, keys: pa.StringArray) -> pa.BooleanArray | None:
-        """Whether the file may have each key, by the smallest and the greatest; None: it may have any."""
+        """Tells for each key whether it is between the smallest and the greatest key; None if any key may be in the
+        file."""
         low, high = self.min_key, self.max_key
         if low is None or high is None or any(_orders_otherwise(each) for each in (keys, pa.array([low, high]))):
             return None
@@ -51,7 +52,7 @@ class BaseFileFooter:
 
     @property
     def bloom(self) -> BloomFilter | None:
-        """The filter of the file's record keys, decoded at each access.
+        """Decodes the filter of the file's record keys; decodes it again at each access.
 
         Raises:
             CorruptFileError: it cannot be decoded.
@@ -63,7 +64,7 @@ class BaseFileFooter:
 
 
 def _orders_otherwise(keys: pa.StringArray) -> bool:
-    """Whether keys may have another order in Java, by UTF-16 units: surrogates come before U+E000 there, and in UTF-8
+    """Tells whether Java may order the keys differently: by UTF-16 units surrogates come before U+E000, while in UTF-8
     both begin with a byte from 0xEE on."""
     return bool((Texts.of(keys).data >= 0xEE).any())
 
@@ -75,7 +76,7 @@ class OpenBaseFile(ABC):
     """Arrow's reader of a Parquet file, which has the statistics of its row groups; None for other formats."""
 
     def __init__(self, path: str, opened: ExitStack) -> None:
-        """`opened` closes the file."""
+        """Stores the context that closes the file."""
         self.path = path
         self._opened = opened
 
@@ -86,12 +87,12 @@ class OpenBaseFile(ABC):
         self.close()
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
+        """Closes the file; a second call does nothing."""
         self._opened.close()
 
     @cached_property
     def footer(self) -> BaseFileFooter:
-        """What the file says of itself; its bloom filter takes time to decode. Raises CorruptFileError."""
+        """Returns the file's footer; its bloom filter takes time to decode. Raises CorruptFileError."""
         with self._damage_named():
             return self._read_footer()
 
@@ -100,7 +101,7 @@ class OpenBaseFile(ABC):
 
     @abstractmethod
     def _damage_named(self) -> AbstractContextManager[None]:
-        """Raise CorruptFileError for what Arrow or pylance raises for damage."""
+        """Raises CorruptFileError for what Arrow or pylance raises for damage."""
 
     def batches(
         self,
@@ -109,7 +110,7 @@ class OpenBaseFile(ABC):
         batch_rows: int = BATCH_ROWS,
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in order.
+        """Yields the rows in order.
 
         Types are those of the file, except: strings have type string, list elements are named "element", everything
         within a column is nullable, and INT96 timestamps and those of ORC files are timestamp[us, UTC].
@@ -132,12 +133,12 @@ class OpenBaseFile(ABC):
     ) -> Iterator[pa.RecordBatch]: ...
 
     def row_group_sizes(self) -> list[int]:
-        """Return the bytes of each row group (ORC: stripe); empty if the file can only be read as a whole."""
+        """Returns the bytes of each row group (ORC: stripe); empty if the file can only be read as a whole."""
         return []
 
 
 def footer_with(path: str, rows: int, groups: int, schema: pa.Schema, texts: dict[str, str]) -> BaseFileFooter:
-    """A footer of any format. `texts`: its key-value pairs, from which the bloom filter is taken."""
+    """Builds the footer of any format. `texts` has its key-value pairs, including the bloom filter."""
     old = texts.pop(OLD_BLOOM_FILTER, None)
     bloom = texts.pop(BLOOM_FILTER, old)
     low, high, code = texts.get(MIN_RECORD_KEY), texts.get(MAX_RECORD_KEY), texts.get(BLOOM_FILTER_TYPE_CODE)
@@ -145,14 +146,14 @@ def footer_with(path: str, rows: int, groups: int, schema: pa.Schema, texts: dic
 
 
 def empty_columns(rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches with `rows` rows in total and no columns."""
+    """Yields batches with `rows` rows in total and no columns."""
     for start in range(0, rows, batch_rows):
         nothing = pa.nulls(min(batch_rows, rows - start))
         yield pa.RecordBatch.from_arrays([nothing], names=["_"]).select([])
 
 
 def canonical_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which columns of base files are returned, whatever the writer's names of nested fields."""
+    """Returns the type in which columns of base files are returned, whatever the writer's names of nested fields."""
     types = pa.types
     if types.is_dictionary(kind):
         return canonical_type(kind.value_type)

@@ -1,5 +1,5 @@
-"""What the writers of base files have in common: rows in the file's schema, and the bloom filter and range of the
-record keys in the footer (`HoodieBloomFilterWriteSupport`, `HoodieAvroOrcWriter`, `HoodieBaseLanceWriter`, 1.2.0)."""
+"""What writers of base files share: rows in the file's schema, and the bloom filter and range of the record keys in the
+footer (`HoodieBloomFilterWriteSupport`, `HoodieAvroOrcWriter`, `HoodieBaseLanceWriter`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hudi_py.model.names import RECORD_KEY
 W = TypeVar("W", bound="BaseWriter")
 _REPEATED = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name")
 _FIRST_RATIO = 0.35
-"""File bytes per Arrow byte, until rows have been written."""
+"""Assumed file bytes per Arrow byte until rows have been written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class BaseFileSummary:
 
 
 class FileKeys:
-    """Bloom filter and range of a file's record keys, as its footer holds them."""
+    """Bloom filter and range of a file's record keys, for its footer."""
 
     def __init__(self, bloom: BloomConfig | None, schema: pa.Schema, path: str) -> None:
         """
@@ -73,7 +73,7 @@ class FileKeys:
             self.greatest = high
 
     def pairs(self) -> dict[str, str]:
-        """Key-value pairs of the footer."""
+        """Returns key-value pairs of the footer."""
         if self._bloom is None:
             return {}
         pairs = {BLOOM_FILTER: self._bloom.encode()}
@@ -86,7 +86,7 @@ class FileKeys:
 
 class BaseWriter(ABC):
     """Writes one base file. Leaving the `with` block normally, or calling `close`, completes it; after an exception
-    there is nothing that could be mistaken for a base file."""
+    nothing is left that could be mistaken for a base file."""
 
     def __init__(self, path: str, schema: pa.Schema, bloom: BloomConfig | None, *, batch_bytes: int) -> None:
         """
@@ -106,7 +106,7 @@ class BaseWriter(ABC):
         self._summary: BaseFileSummary | None = None
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
-        """Add rows; columns are matched by name.
+        """Adds rows; columns are matched by name.
 
         Raises:
             SchemaMismatchError: a column is missing or its values do not fit the file's type.
@@ -120,20 +120,20 @@ class BaseWriter(ABC):
 
     @property
     def num_rows(self) -> int:
-        """Rows written so far, including those in memory."""
+        """Returns the number of rows written so far, including those in memory."""
         return self._rows
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of the file so far, estimated where rows are in memory."""
+        """Returns the size of the file so far, estimated for rows in memory."""
         return self._estimate() if self._summary is None else self._summary.size
 
     def flush(self) -> None:  # noqa: B027 - two of three formats have nothing to do
-        """Write out the rows that wait in memory for their row group. Does nothing where the library for the format
-        ends row groups itself."""
+        """Writes out the rows that wait in memory for their row group. Does nothing if the format's library ends row
+        groups itself."""
 
     def close(self) -> BaseFileSummary:
-        """Complete the file; a second call returns the same summary."""
+        """Completes the file; a second call returns the same summary."""
         if self._summary is None:
             self._summary = self._complete()
         return self._summary
@@ -151,18 +151,18 @@ class BaseWriter(ABC):
 
     @abstractmethod
     def _add(self, batch: pa.RecordBatch) -> None:
-        """Write or keep rows in the file's schema."""
+        """Writes or buffers rows in the file's schema."""
 
     @abstractmethod
     def _estimate(self) -> int:
-        """Return the bytes of the file so far."""
+        """Returns the size of the file so far."""
 
     @abstractmethod
     def _complete(self) -> BaseFileSummary: ...
 
     @abstractmethod
     def _abandon(self, kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-        """Leave no complete file after an exception."""
+        """Leaves no complete file after an exception."""
 
     def _summarized(
         self, size: int, metadata: pq.FileMetaData | None = None, nan: frozenset[str] = frozenset()
@@ -171,8 +171,8 @@ class BaseWriter(ABC):
 
 
 def with_repeated(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with dictionaries as the meta columns that have one value in new rows, and few in a file: they
-    take a tenth of the memory, and Parquet's writer need not find the values once more."""
+    """Returns the schema with dictionary types for meta columns that have one value in new rows, and few in a file:
+    they take a tenth of the memory, and Parquet's writer need not look for repeated values again."""
     kind = pa.dictionary(pa.int32(), pa.string())
     return pa.schema([field.with_type(kind) if field.name in _REPEATED else field for field in schema])
 
@@ -180,7 +180,7 @@ def with_repeated(schema: pa.Schema) -> pa.Schema:
 def _conformed_rows(
     data: pa.RecordBatch | pa.Table, schema: pa.Schema, path: str, *, max_bytes: int
 ) -> list[pa.RecordBatch]:
-    """Rows in a file's schema, matched by name, in batches well below `max_bytes` of Arrow data.
+    """Conforms rows to a file's schema by name, in batches well below `max_bytes` of Arrow data.
 
     Raises:
         SchemaMismatchError: a column is missing or its values do not fit the file's type.
@@ -209,13 +209,13 @@ def _conformed_rows(
             raise SchemaMismatchError(
                 f"Cannot write column {each.name!r} to base file {path}: it has nulls, but is not nullable"
             )
-    # batches well below a row group, so that the last one cannot make it much larger
+    # batches well below a row group, so that the last one cannot exceed it by much
     rows = max(1, int(table.num_rows * max_bytes / max(table.nbytes, 1) / 4))
     return [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in table.to_batches(rows)]
 
 
 def estimated_bytes(written: int, flushed: int, pending: int) -> int:
-    """Bytes of a file with the rows that are still in memory, by the compression of earlier ones.
+    """Estimates the size of a file with the rows that are still in memory, from the compression of earlier rows.
 
     Args:
         written: bytes of the file so far.
@@ -226,13 +226,15 @@ def estimated_bytes(written: int, flushed: int, pending: int) -> int:
 
 
 def least_and_greatest(keys: pa.StringArray) -> tuple[str | None, str | None]:
-    """Smallest and greatest text in the order of Java's `String.compareTo` (UTF-16 units); None if there are none.
+    """Returns the smallest and greatest text in the order of Java's `String.compareTo` (UTF-16 units); None if there
+    are none.
 
     Readers compare keys with a file's range in that order (`HoodieBloomFilterWriteSupport` with Avro records).
     """
     bounds = pc.min_max(keys)
     data = Texts.of(keys).data
-    # UTF-8 has the order of UTF-16, except for U+E000 to U+FFFF (lead bytes EE, EF) relative to U+10000 on (F0 on)
+    # UTF-8 has the order of UTF-16, except for U+E000 to U+FFFF (lead bytes EE, EF) relative to U+10000 and above (F0
+    # and above)
     if len(data) and data.max() >= 0xF0 and ((data == 0xEE) | (data == 0xEF)).any():
         # one text at a time: rare, and Arrow has no such order
         texts = [key for key in keys.to_pylist() if key is not None]

@@ -46,7 +46,7 @@ FILE_INFO: Final = b"FILEINF2"
 GZIP: Final = 1
 NO_COMPRESSION: Final = 2
 CODECS: Final = {0: "LZO", 1: "GZ", 2: "NONE", 3: "SNAPPY", 4: "LZ4", 5: "BZIP2", 6: "ZSTD"}
-"""HBase's ids (`Compression.Algorithm`)."""
+"""Codecs by HBase's ids (`Compression.Algorithm`)."""
 
 MAX_BLOCK_BYTES: Final = 1 << 28
 """Maximum size of a decompressed block. Apache Hudi's blocks are 1 MiB, unless a single entry is larger."""
@@ -54,13 +54,13 @@ _DEFLATE_RATIO: Final = 1032
 """Maximum compression ratio of deflate; blocks that claim more are corrupt."""
 _GZIP_WINDOW: Final = 31
 _WHOLE: Final = 1 << 16
-"""Files up to this size are read with one request."""
+"""Maximum size of a file that is read with one request."""
 TRAILER_LENGTH: Final = 4096
 _MAGIC: Final = b'TRABLK"$'
 _MAJOR: Final = 3
 _PBUF: Final = b"PBUF"
 _MAX_LEVELS: Final = 12
-"""An index with more levels would have more blocks than a file has bytes."""
+"""Maximum number of levels of an index; one with more would have more blocks than a file has bytes."""
 
 
 class ByteSource:
@@ -85,11 +85,11 @@ class ByteSource:
 
     @property
     def whole(self) -> bytes | None:
-        """All bytes, if they are in memory."""
+        """Returns all bytes if they are in memory."""
         return self._held if len(self._held) == self.length else None
 
     def read(self, offset: int, length: int) -> bytes:
-        """Exactly these bytes. Raises CorruptFileError if the file is too short."""
+        """Reads exactly these bytes. Raises CorruptFileError if the file is too short."""
         if offset < 0 or length < 0 or offset + length > self.length:
             raise self.corrupt(f"{length} bytes from byte {offset} are needed, there are {self.length}")
         if self._holds(offset, length):
@@ -101,7 +101,7 @@ class ByteSource:
         return found
 
     def corrupt(self, why: str) -> CorruptFileError:
-        """The error for damaged bytes."""
+        """Returns the error for damaged bytes."""
         return CorruptFileError(f"Cannot read the HFile {self.context}: {why}")
 
     def _holds(self, offset: int, length: int) -> bool:
@@ -124,7 +124,7 @@ class Block:
 
     payload: bytes
     end: int
-    """Offset of the end of its checksums."""
+    """Offset after its checksums."""
 
 
 def check_codec(codec: int, source: ByteSource) -> None:
@@ -137,7 +137,7 @@ def check_codec(codec: int, source: ByteSource) -> None:
 
 
 def read_block(source: ByteSource, offset: int, magic: bytes, codec: int, size: int | None = None) -> Block:
-    """The block of kind `magic` at an offset.
+    """Reads the block of kind `magic` at an offset.
 
     Args:
         size: bytes to read at once, from an index; the size in the block's own header counts.
@@ -193,13 +193,13 @@ class Trailer:
 
 
 def read_trailer(source: ByteSource) -> Trailer:
-    """Raises CorruptFileError, or UnsupportedTableError for another version or codec."""
+    """Reads the trailer. Raises CorruptFileError, or UnsupportedTableError for another version or codec."""
     if source.length < TRAILER_LENGTH:
         raise source.corrupt(f"it has {source.length} bytes, its trailer alone takes {TRAILER_LENGTH}")
     data = source.read(source.length - TRAILER_LENGTH, TRAILER_LENGTH)
     if not data.startswith(_MAGIC):
         raise source.corrupt(f"its trailer starts with {data[:8]!r} instead of {_MAGIC!r}")
-    version = int.from_bytes(data[-3:], "big")  # the byte before is HBase's minor version
+    version = int.from_bytes(data[-3:], "big")  # the byte before it is HBase's minor version
     if version != _MAJOR:
         raise UnsupportedTableError(f"Cannot read the HFile {source.context}: version {version}, supported is {_MAJOR}")
     length, at = _varint(data, len(_MAGIC), source)
@@ -224,7 +224,7 @@ def read_trailer(source: ByteSource) -> Trailer:
 
 
 def parse_file_info(payload: bytes, source: ByteSource) -> dict[str, bytes]:
-    """Keys and values of the file info block: `PBUF`, a length, and pairs of bytes."""
+    """Parses the file info block: `PBUF`, a length, and pairs of bytes."""
     if not payload.startswith(_PBUF):
         raise source.corrupt(f"its file info starts with {payload[:4]!r} instead of {_PBUF!r}")
     length, at = _varint(payload, len(_PBUF), source)
@@ -238,7 +238,7 @@ def parse_file_info(payload: bytes, source: ByteSource) -> dict[str, bytes]:
 
 
 def _fields(data: bytes, source: ByteSource) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field: varints as int, length-delimited ones as bytes."""
+    """Yields number and value of each field: varints as int, length-delimited ones as bytes."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at, source)

@@ -29,7 +29,7 @@ class Entries:
     """Entries in the order of their keys."""
 
     keys: pa.Array
-    """binary; ascending bytewise."""
+    """binary, in ascending byte order."""
     values: pa.Array
     """binary."""
 
@@ -42,7 +42,7 @@ class Entries:
 
     @classmethod
     def concat(cls, parts: list[Entries]) -> Entries:
-        """Entries of consecutive blocks."""
+        """Concatenates the entries of consecutive blocks."""
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -50,12 +50,12 @@ class Entries:
         return cls(pa.concat_arrays([p.keys for p in parts]), pa.concat_arrays([p.values for p in parts]))
 
     def with_keys(self, wanted: pa.Array) -> Entries:
-        """The entries whose key is in `wanted` (binary)."""
+        """Returns the entries whose key is in `wanted` (binary)."""
         mask = pc.is_in(self.keys, value_set=wanted)
         return self if mask.true_count == len(mask) else Entries(self.keys.filter(mask), self.values.filter(mask))
 
     def with_prefixes(self, wanted: Collection[bytes]) -> Entries:
-        """The entries whose key starts with one of `wanted`."""
+        """Returns the entries whose key starts with one of `wanted`."""
         mask = np.zeros(len(self), np.bool_)
         for length in {len(prefix) for prefix in wanted}:
             value_set = pa.array([prefix for prefix in wanted if len(prefix) == length], pa.binary())
@@ -66,7 +66,7 @@ class Entries:
 
 
 def parse_entries(payload: bytes, source: ByteSource) -> Entries:
-    """The entries of a data block.
+    """Parses the entries of a data block.
 
     Raises:
         CorruptFileError: lengths are inconsistent, or keys do not ascend.
@@ -91,14 +91,14 @@ def parse_entries(payload: bytes, source: ByteSource) -> Entries:
 
 
 def _starts(payload: bytes, source: ByteSource) -> npt.NDArray[np.int64]:
-    """Start of each entry; checks that their lengths add up to the payload."""
+    """Finds the start of each entry; checks that their lengths add up to the payload."""
     guessed = _guessed_starts(np.frombuffer(payload, np.uint8))
     if guessed is not None:
         return guessed
     starts: list[int] = []
     add, unpack, end, at = starts.append, _LENGTHS.unpack_from, len(payload), 0
     try:
-        # a Python loop: each entry's lengths give the start of the next; 0.1 us per entry
+        # a Python loop: the lengths of each entry give the start of the next one; 0.1 us per entry
         while at < end:
             key, value = unpack(payload, at)
             if key < _BESIDES_ROW or value < 0:
@@ -115,12 +115,12 @@ def _starts(payload: bytes, source: ByteSource) -> npt.NDArray[np.int64]:
 
 
 def _guessed_starts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64] | None:
-    """Where bytes look like the lengths of an entry, if each such entry ends where the next one begins, so that these
-    are the entries; else None. Ten times as fast as following them one by one."""
+    """Guesses the entries' starts by bytes that look like lengths. Returns them only if each entry ends where the next
+    one begins, which proves them; else None. Ten times as fast as following the entries one by one."""
     count = len(data) - _ROW_AT + 1
     if count < 1:
         return None
-    zeros = data == 0  # the high bytes of both lengths, as most are less than 65,536
+    zeros = data == 0  # the high bytes of both lengths, since most lengths are below 65,536
     found = np.flatnonzero(zeros[:count] & zeros[1 : count + 1] & zeros[4 : count + 4] & zeros[5 : count + 5])
     keys, values = _short(data, found + 2), _short(data, found + 6)
     entries = _short(data, found + _LENGTHS.size) == keys - _BESIDES_ROW
@@ -130,19 +130,19 @@ def _guessed_starts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64] | None
 
 
 def _short(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The two bytes at each place as a number."""
+    """Reads the two bytes at each offset as a number."""
     return data[at].astype(np.int64) << 8 | data[at + 1]
 
 
 def _window(data: npt.NDArray[np.uint8], kind: str) -> npt.NDArray[Any]:
-    """A view whose item i is the number at byte i."""
+    """Returns a view whose item i is the number at byte i."""
     width = int(kind[-1])
     window: npt.NDArray[Any] = np.ndarray((max(len(data) - width + 1, 0),), kind, data, strides=(1,))
     return window
 
 
 def _spans(buffer: pa.Buffer, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> pa.Array:
-    """The bytes from each start to its end: every other element of an array of alternating values and gaps."""
+    """Returns the bytes from each start to its end: every other element of an array of alternating values and gaps."""
     offsets = np.empty(2 * len(start) + 1, np.int32)
     offsets[0:-1:2] = start
     offsets[1::2] = end

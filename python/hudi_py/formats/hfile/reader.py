@@ -1,6 +1,6 @@
-"""Reads HFiles completely, by keys or by prefixes, fetching only the necessary blocks.
+"""Reads HFiles completely, by keys or by prefixes, and fetches only the blocks it needs.
 
-The block index gives the position of each data block and the keys it can hold. Files are written by HBase (Apache Hudi
+The block index has the position of each data block and the range of its keys. Files are written by HBase (Apache Hudi
 0.x and 1.0) or by Apache Hudi itself (1.1 and later). Source: `HFileReaderImpl`, 1.2.0.
 """
 
@@ -42,12 +42,12 @@ SCHEMA: Final = "schema"
 _MEMORY_VERSION: Final = "MAX_MEMSTORE_TS_KEY"
 _NO_VERSION: Final = frozenset({b"", bytes(8)})
 _LOAD_AHEAD: Final = TRAILER_LENGTH + (1 << 15)
-"""Bytes at the end of the file fetched at once: trailer, file info and most indexes fit."""
+"""Bytes at the end of the file to fetch at once; trailer, file info and most indexes fit."""
 _GAP: Final = 1 << 17
-"""Blocks with less than this between them are fetched with one request."""
+"""Blocks with a smaller gap between them are fetched with one request."""
 _REQUEST: Final = 1 << 23
 _SMALL: Final = 1 << 14
-"""Bytes of a file or log block up to which its entries stay in memory."""
+"""Maximum size of a file or log block whose entries stay in memory."""
 _ENTRY: Final = struct.Struct(">qi")
 _INT: Final = struct.Struct(">i")
 _SHORT: Final = struct.Struct(">h")
@@ -91,19 +91,19 @@ class HFile:
 
     @property
     def schema(self) -> str | None:
-        """Avro schema of the values as JSON; None if the file does not have it (log blocks)."""
+        """Returns the Avro schema of the values as JSON; None if the file does not have it (log blocks)."""
         text = self.info.get(SCHEMA)
         return None if text is None else text.decode("utf-8", "replace")
 
     def meta_block(self, name: str) -> bytes | None:
-        """Content of a meta block; None if there is none of this name."""
+        """Returns the content of a meta block; None if there is none of this name."""
         entry = self._meta.get(name.encode())
         if entry is None:
             return None
         return read_block(self._source, entry.offset, META, self._trailer.codec, entry.size).payload
 
     def bloom_filter(self) -> BloomFilter | None:
-        """The filter of the file's keys, if it has one."""
+        """Returns the filter of the file's keys, if it has one."""
         content = self.meta_block(BLOOM_FILTER)
         if content is None:
             return None
@@ -112,18 +112,18 @@ class HFile:
         return BloomFilter.decode(text, None if code is None else code.decode(), context=self._source.context)
 
     def scan(self) -> Entries:
-        """All entries, in order of their keys."""
+        """Reads all entries, in order of their keys."""
         found = Entries.concat(list(self._read(self._data_blocks())))
         if len(found) != self.num_entries:
             raise self._source.corrupt(f"it has {len(found)} entries, but its trailer says {self.num_entries}")
         return found
 
     def batches(self) -> Iterator[Entries]:
-        """All entries in order of their keys, a block at a time; blocks are fetched a few at once."""
+        """Yields all entries in order of their keys, a block at a time; fetches several blocks at once."""
         return self._read(self._data_blocks())
 
     def lookup(self, keys: Iterable[bytes]) -> Entries:
-        """The entries with these keys; reads only blocks that can hold them."""
+        """Returns the entries with these keys; reads only blocks that can hold them."""
         wanted = sorted(set(keys))
         if not wanted:
             return Entries.empty()
@@ -138,7 +138,7 @@ class HFile:
         return Entries.concat(found)
 
     def lookup_prefixes(self, prefixes: Iterable[bytes]) -> Entries:
-        """The entries whose key starts with one of these; reads only blocks that can hold them, each once."""
+        """Returns the entries whose key starts with one of these; reads each block that can hold them once."""
         wanted = sorted(set(prefixes))
         blocks = blocks_of_prefixes(self._data_blocks(), wanted)
         return Entries.concat([entries.with_prefixes(wanted) for entries in self._read(blocks)])
@@ -186,7 +186,7 @@ class HFile:
 
 
 def open_hfile(storage: Storage, path: str, size: int, *, offset: int = 0) -> HFile:
-    """An HFile of `size` bytes in a file, from `offset` on (a log block).
+    """Opens an HFile of `size` bytes in a file, from `offset` on (a log block).
 
     Raises:
         CorruptFileError, UnsupportedTableError: see `HFile`.
@@ -197,29 +197,29 @@ def open_hfile(storage: Storage, path: str, size: int, *, offset: int = 0) -> HF
     return HFile(source) if content is None else _small(content, source.context)
 
 
-@lru_cache(maxsize=128)  # each commit reads the log blocks of the last few again
+@lru_cache(maxsize=128)  # each commit reads the last few log blocks again
 def _small(content: bytes, context: str) -> HFile:
     return HFile(MemorySource(content, context), keep=True)
 
 
 def read_hfile(data: bytes, context: str = "in memory") -> HFile:
-    """An HFile in memory. Raises as `HFile`."""
+    """Opens an HFile in memory. Raises as `HFile`."""
     return HFile(MemorySource(data, context))
 
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A data block or lower index block, with a lower bound of its keys."""
+    """A data block or a lower index block, with a lower bound of its keys."""
 
     key: bytes
-    """Only the row. Not greater than the block's first key, but greater than all keys before the block."""
+    """Only the row. At most the block's first key, but greater than all keys before the block."""
     offset: int
     size: int
     """Bytes on disk, including header and checksums."""
 
 
 def parse_root(payload: bytes, count: int, source: ByteSource, *, rows: bool = True) -> list[IndexEntry]:
-    """Entries of a root index; with `rows` their keys are a length and a row, otherwise names.
+    """Parses the entries of a root index. With `rows` a key is a length and a row, otherwise a name.
 
     Raises:
         CorruptFileError: the block ends before `count` entries.
@@ -242,7 +242,7 @@ def parse_root(payload: bytes, count: int, source: ByteSource, *, rows: bool = T
 
 
 def data_blocks(root: list[IndexEntry], levels: int, codec: int, source: ByteSource) -> list[IndexEntry]:
-    """The data blocks in order of their keys, from all levels of the index.
+    """Collects the data blocks in order of their keys, from all levels of the index.
 
     Raises:
         CorruptFileError: an index block cannot be read, or is referenced twice.
@@ -267,7 +267,7 @@ def data_blocks(root: list[IndexEntry], levels: int, codec: int, source: ByteSou
 
 
 def blocks_of_keys(blocks: list[IndexEntry], keys: list[bytes]) -> list[IndexEntry]:
-    """The blocks that can hold any of `keys` (ascending)."""
+    """Returns the blocks that can hold any of `keys` (ascending)."""
     starts = [entry.key for entry in blocks]
     chosen: list[IndexEntry] = []
     at = 0
@@ -282,7 +282,7 @@ def blocks_of_keys(blocks: list[IndexEntry], keys: list[bytes]) -> list[IndexEnt
 
 
 def blocks_of_prefixes(blocks: list[IndexEntry], prefixes: list[bytes]) -> list[IndexEntry]:
-    """The blocks that can hold keys with any of `prefixes`."""
+    """Returns the blocks that can hold keys with any of `prefixes`."""
     starts = [entry.key for entry in blocks]
     chosen: set[int] = set()
     for prefix in prefixes:
@@ -296,7 +296,7 @@ def blocks_of_prefixes(blocks: list[IndexEntry], prefixes: list[bytes]) -> list[
 
 
 def _parse_lower(payload: bytes, source: ByteSource) -> list[IndexEntry]:
-    """A leaf or intermediate index: a count, the entries' offsets, and the entries."""
+    """Parses a leaf or intermediate index: a count, the entries' offsets, and the entries."""
     try:
         (count,) = _INT.unpack_from(payload)
         if not 0 <= count <= len(payload) // (_INT.size + _ENTRY.size):
@@ -315,7 +315,7 @@ def _parse_lower(payload: bytes, source: ByteSource) -> list[IndexEntry]:
 
 
 def _row(key: bytes, source: ByteSource) -> bytes:
-    """The row of a key; Apache Hudi's own writer omits the rest of HBase's keys."""
+    """Returns the row of a key; Apache Hudi's own writer omits the rest of HBase's keys."""
     if len(key) < _SHORT.size:
         raise source.corrupt("a key of its index has no length")
     (length,) = _SHORT.unpack_from(key)
@@ -325,7 +325,7 @@ def _row(key: bytes, source: ByteSource) -> bytes:
 
 
 def _vint(data: bytes, at: int) -> tuple[int, int]:
-    """Hadoop's variable-length number (`WritableUtils.readVInt`): one byte, or a length and the bytes."""
+    """Reads Hadoop's variable-length number (`WritableUtils.readVInt`): one byte, or a length and the bytes."""
     first = data[at] - 256 if data[at] > 127 else data[at]
     at += 1
     if first >= -112:

@@ -1,7 +1,7 @@
 """Writes HFiles like Apache Hudi 1.1 and later (`HFileWriterImpl` 1.2.0).
 
 A file has data blocks, meta blocks, the root index, the meta index, the file info, and a trailer of 4096 bytes. For the
-same entries, creation time and compression library, the bytes are equal to those of Apache Hudi.
+same entries, creation time and compression library, the bytes equal those of Apache Hudi.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _AROUND: Final = 21
 """Bytes of an entry besides row and value."""
 _MAX_KEY_BYTES: Final = (1 << 15) - 1
 _STEP_BYTES: Final = 1 << 26
-"""Bytes of keys and values assembled at once."""
+"""Size of keys and values assembled at once."""
 _COMPARATOR: Final = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 _INFO_ORDER: Final = (
     "schema",
@@ -201,7 +201,7 @@ class HFileWriter:
         value_lengths: npt.NDArray[np.int64],
         ends: npt.NDArray[np.int64],
     ) -> None:
-        """Appends entries to blocks; `ends` are the entries' ends within these."""
+        """Appends entries to blocks; `ends` has the end of each entry."""
         head = np.empty(len(keys), _HEAD)
         head["key"] = key_lengths + 2 + len(_KEY_SUFFIX)
         head["value"] = value_lengths
@@ -227,13 +227,13 @@ class HFileWriter:
     def _flush(self) -> None:
         if not self._block:
             return
-        # Apache Hudi writes a block's own offset as that of the previous block, except in the first
+        # Apache Hudi writes a block's own offset as the offset of the previous block, except in the first block
         offset, size = self._put(DATA, bytes(self._block), self.num_bytes if self._index else -1)
         self._index.append((self._block_key, offset, size))
         self._block.clear()
 
     def _put(self, magic: bytes, payload: bytes, previous: int = -1) -> tuple[int, int]:
-        """Writes a block; returns its offset and its bytes on disk."""
+        """Writes a block; returns its offset and its size on disk."""
         packed = _gzip(payload) if self._codec == GZIP else payload
         chunks = -(-(HEADER_LENGTH + len(packed)) // _BYTES_PER_CHECKSUM)
         sums = bytes(chunks * _CHECKSUM_BYTES)
@@ -269,7 +269,7 @@ class HFileWriter:
 
 
 def write_hfile(keys: pa.Array, values: pa.Array, *, schema_json: str, **settings: Any) -> bytes:
-    """A complete HFile in memory, for log blocks. For arguments, `settings` and errors see `HFileWriter`."""
+    """Encodes a complete HFile in memory, for log blocks. For arguments, `settings` and errors see `HFileWriter`."""
     sink = io.BytesIO()
     writer = HFileWriter(sink, schema_json=schema_json, **settings)
     writer.add(keys, values)
@@ -283,7 +283,7 @@ def _lengths(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _gzip(payload: bytes) -> bytes:
-    """The payload as a gzip member, even if it is empty."""
+    """Compresses the payload as a gzip member, even if it is empty."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)
     tail = struct.pack("<II", zlib.crc32(payload), len(payload))
     return b"".join([_GZIP_HEAD, packer.compress(payload), packer.flush(), tail])
@@ -304,12 +304,12 @@ def _file_info(info: dict[str, bytes]) -> bytes:
 
 
 def _field(number: int, data: bytes) -> bytes:
-    """A length-delimited protobuf field."""
+    """Encodes a length-delimited protobuf field."""
     return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def _hadoop_vint(value: int) -> bytes:
-    """Hadoop's variable-length form of a non-negative number (`WritableUtils.writeVInt`)."""
+    """Encodes a non-negative number as Hadoop does (`WritableUtils.writeVInt`)."""
     if value <= 127:
         return bytes([value])
     data = value.to_bytes((value.bit_length() + 7) // 8, "big")

@@ -1,1 +1,1 @@
-"""What is computed of record keys: hashes, buckets and bloom filters, all bit for bit those of Java."""
+"""Hashes, buckets and bloom filters of record keys, bit for bit equal to Java's."""

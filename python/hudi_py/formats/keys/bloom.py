@@ -2,12 +2,12 @@
 
 Sources: `SimpleBloomFilter`, `HoodieDynamicBoundedBloomFilter`, `InternalDynamicBloomFilter`, `BloomFilterUtils` 1.2.0.
 
-A simple filter is `int32 -1, int32 hashes, byte hash type, int32 bits`, then the bits. A dynamic one has the same
-first 13 bytes, then `int32 keys a row, int32 keys in the current row, int32 rows`, then each row as a simple filter.
-Footers hold it as base64.
+A simple filter is `int32 -1, int32 hashes, byte hash type, int32 bits`, then the bits. A dynamic one has the same first
+13 bytes, then `int32 keys a row, int32 keys in the current row, int32 rows`, then each row as a simple filter. Footers
+hold it as base64.
 
-Apache Hudi makes every filter for 60,000 keys, which is 435 kB, of a file with one row as well. The bytes say how large
-a filter is, and readers go by them, so one of fewer keys may be made for just these (`BloomConfig.sized`).
+Apache Hudi sizes every filter for 60,000 keys, 435 kB, even for a file with one row. The bytes contain the filter's
+size, and readers rely on that, so a filter of fewer keys may be smaller (`BloomConfig.sized`).
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class BloomConfig:
     """Number of keys beyond which a dynamic filter no longer grows."""
     type: str = DYNAMIC
     sized: bool = False
-    """Whether a filter of fewer than `num_entries` keys is made for these. For the same rate it takes 5.4 bytes a key.
-    `BloomFilter.or` of Apache Hudi, with which its binary copy clusters files, needs filters of one size. A few sizes
-    in steps would not help it: files of two steps, and those of its own writers, would differ all the same."""
+    """Whether the size of a filter with fewer than `num_entries` keys follows from its keys. For the same rate it
+    takes 5.4 bytes a key. `BloomFilter.or`, which Apache Hudi calls when it clusters files by binary copy, needs
+    filters of one size. A few sizes in steps would not help: files of two steps, and those of its own writers, would
+    still differ."""
 
     def __post_init__(self) -> None:
         if self.type not in (SIMPLE, DYNAMIC):
@@ -87,7 +88,7 @@ class BloomFilter:
         self._type = config.type
         self._config = config
         self._few: list[pa.Array] | None = [] if config.sized else None
-        """The keys, as long as they are so few that the filter may become smaller."""
+        """The keys, as long as they are few enough for a smaller filter."""
         self._num_few = 0
         self._lay_out(config)
 
@@ -102,14 +103,14 @@ class BloomFilter:
 
     @classmethod
     def from_keys(cls, keys: pa.Array | pa.ChunkedArray, config: BloomConfig) -> BloomFilter:
-        """A new filter over a key column."""
+        """Builds a filter over a key column."""
         bloom = cls(config)
         bloom.add(keys)
         return bloom
 
     @classmethod
     def decode(cls, text: str, type_code: str | None, *, context: str = "") -> BloomFilter:
-        """A filter from a footer.
+        """Decodes a filter from a footer.
 
         Args:
             text: value of `org.apache.hudi.bloomfilter`.
@@ -171,7 +172,7 @@ class BloomFilter:
 
     @property
     def row_bits(self) -> int:
-        """Bits of each row, which show for how many keys the filter was made."""
+        """Returns the number of bits of each row, which shows the number of keys that the filter is made for."""
         return self._bits
 
     def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
@@ -186,7 +187,7 @@ class BloomFilter:
             self._settle()
 
     def _settle(self) -> None:
-        """Sets the bits of the keys that were kept: from now on the filter has its size."""
+        """Sets the bits of the buffered keys; from now on the filter has a fixed size."""
         few, self._few = self._few, None
         if few is None:
             return
@@ -214,7 +215,7 @@ class BloomFilter:
             at += count
 
     def _next_rows(self, left: int) -> tuple[list[npt.NDArray[np.bool_]], int]:
-        """The rows that take the next keys in turn, and the number of keys for which that holds.
+        """Returns the rows that take the next keys in turn, and the number of keys for which that holds.
 
         `InternalDynamicBloomFilter.getActiveStandardBF`: once full, the first key goes to row 0, and later ones to the
         rows in turn, starting at row 0 again.
@@ -240,7 +241,7 @@ class BloomFilter:
         return np.zeros(self._bits, np.bool_)
 
     def _positions(self, texts: Texts) -> npt.NDArray[np.intp]:
-        """The keys' bit positions, one row per hash; each hash is the seed of the next (`HashFunction`)."""
+        """Returns the keys' bit positions, one row per hash; each hash is the seed of the next (`HashFunction`)."""
         out = np.empty((self._hashes, len(texts)), np.intp)
         murmur = Murmur(texts)
         seed: int | npt.NDArray[np.int32] = 0
@@ -250,14 +251,14 @@ class BloomFilter:
         return out
 
     def _position(self, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
-        # Math.abs(hash % bits): Java's remainder has the sign of the hash. NumPy's division is vectorised, unlike its
-        # remainder, and the absolute value of the least number is right without a sign
+        # Math.abs(hash % bits): Java's remainder has the sign of the hash. NumPy's division is vectorised, but its
+        # remainder is not, and the absolute value of the least number is right as an unsigned number
         positions: npt.NDArray[np.uint32] = np.abs(hashes).view(np.uint32)
         positions -= positions // np.uint32(self._bits) * np.uint32(self._bits)
         return positions
 
     def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-        """False for keys that are certainly absent, and for nulls."""
+        """Returns False for keys that are certainly absent, and for nulls."""
         self._settle()
         texts = Texts.of(keys)
         found = np.zeros(len(texts), np.bool_)
@@ -269,10 +270,10 @@ class BloomFilter:
         return found
 
     def might_contain_any(self, keys: pa.Array) -> bool:
-        """Whether one of the keys is not certainly absent."""
+        """Tells whether any of the keys may be present."""
         few = keys[
             :: max(len(keys) // _SAMPLED_KEYS, 1)
-        ]  # from everywhere: a file that has keys of this range has many of them
+        ]  # spread over all keys: a file with keys in this range has many of them
         return bool(self.might_contain(few).any() or self.might_contain(keys).any())
 
     def _might_contain(self, texts: Texts) -> npt.NDArray[np.bool_]:
@@ -296,7 +297,7 @@ class BloomFilter:
         return result
 
     def encode(self) -> str:
-        """The text for a footer."""
+        """Encodes the filter as text for a footer."""
         self._settle()
         header = _HEADER.pack(_VERSION, self._hashes, _MURMUR, self._bits)
         parts = []
@@ -308,7 +309,7 @@ class BloomFilter:
 
 
 def _sizes(data: bytes, at: int, context: str) -> tuple[int, int]:
-    """Number of hashes and bits of the simple filter at an offset."""
+    """Reads the number of hashes and bits of the simple filter at an offset."""
     version, hashes, hash_type, bits = _HEADER.unpack_from(data, at)
     if version != _VERSION or hash_type != _MURMUR:
         raise UnsupportedTableError(

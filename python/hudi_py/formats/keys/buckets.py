@@ -1,8 +1,8 @@
-"""Finds the numbers of the buckets of record keys, and the number of buckets of each partition.
+"""Computes the bucket of a record key, and the number of buckets of each partition.
 
-A key is hashed by the values of some of its columns, which are taken from the text of the key: from `a:1,b:2`, unless
-the key lacks a comma or a colon; then it is hashed as a whole. Rules give partitions numbers of buckets of their own;
-files keep them with a table.
+A key is hashed by the values of some of its columns, which are parsed from the text of the key: from `a:1,b:2`. A key
+without a comma or a colon is hashed as a whole. Rules set the number of buckets of some partitions; a table stores them
+in files.
 
 Sources: `BucketIdentifier`, `KeyGenUtils.extractRecordKeysByFields`, `RegexRuleEngine`,
 `PartitionBucketIndexCalculator` and `PartitionBucketIndexHashingConfig`, Apache Hudi 1.2.0.
@@ -29,24 +29,24 @@ from hudi_py.model.words import visible
 BUCKET_DIGITS = 8
 """The file id of a bucket begins with its number, in eight digits."""
 FIXED_FILE_ID = "-0000-0000-0000-000000000000-0"
-"""The rest of the file ids of non-blocking writers, which recur in every partition."""
+"""The rest of the file ids of non-blocking writers, the same in every partition."""
 _NUMBER = re.compile(r"[0-9]{8}-")
 KEY_PLACEHOLDERS = {NULL_KEY_PART: None, EMPTY_KEY_PART: ""}
-"""Parts of keys that stand for null and the empty string, whose hashes are 0."""
+"""Parts of keys that represent null and the empty string, whose hashes are 0."""
 RULE = "regex"
 """The only kind of rule."""
 _MAX_BUCKETS = 2**31 - 1
 
 
 def bucket_number(file_id: str) -> int | None:
-    """The number of the bucket that a file group is; None if its id is not one of the bucket index."""
+    """Returns the number of a file group's bucket; None if its id is not one of the bucket index."""
     return int(file_id[:BUCKET_DIGITS]) if _NUMBER.match(file_id) else None
 
 
 def bucket_numbers(
     keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str], count: int
 ) -> npt.NDArray[np.int32]:
-    """The bucket of each record key.
+    """Returns the bucket of each record key.
 
     Args:
         keys: without nulls.
@@ -67,7 +67,7 @@ def bucket_numbers(
 
 
 def bucket_of_values(values: Sequence[str | None], count: int) -> int:
-    """The bucket of a record key with these values in the hashed columns."""
+    """Returns the bucket of a record key with these values in the hashed columns."""
     return int(_bucket_of(np.array([_hash_of(values)], np.uint32), count)[0])
 
 
@@ -77,8 +77,8 @@ def _bucket_of(hashes: npt.NDArray[np.uint32], count: int) -> npt.NDArray[np.int
 
 
 def hashed_texts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]) -> pa.StringArray:
-    """The hashed values of each record key as one text, null as "null" (`ConsistentBucketIdentifier`, 1.2.0). Takes and
-    raises what `bucket_numbers` does."""
+    """Returns the hashed values of each record key as one text, null as "null" (`ConsistentBucketIdentifier`, 1.2.0).
+    Arguments and errors are those of `bucket_numbers`."""
     parts = pc.and_(pc.match_substring(keys, ","), pc.match_substring(keys, ":"))
     rows = np.flatnonzero(parts.to_numpy(zero_copy_only=False))
     if not len(rows):
@@ -92,14 +92,14 @@ def hashed_texts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequen
         texts[fits] = pc.binary_join_element_wise(*known, "").to_numpy(zero_copy_only=False)
     others = np.ones(len(rows), np.bool_)
     others[fits] = False
-    for row in np.flatnonzero(others):  # few: values with commas
+    for row in np.flatnonzero(others):  # few rows: values with commas
         values = hash_values(some[int(row)].as_py(), hashed)
         texts[row] = "".join("null" if value is None else value for value in values)
     return pc.replace_with_mask(keys, parts, pa.array(texts, pa.string()))
 
 
 def _hashes_of_parts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]) -> npt.NDArray[np.uint32]:
-    """The hashes of keys of several parts: all at once where the values have no commas, which separates them."""
+    """Hashes keys of several parts: all at once where the values have no commas, which separate parts."""
     fits, columns = _parts(keys, hashed, key_fields)
     hashes = np.ones(len(fits), np.uint32)
     for values in columns:
@@ -110,7 +110,7 @@ def _hashes_of_parts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Se
     found[fits] = hashes
     others = np.ones(len(keys), np.bool_)
     others[fits] = False
-    for row in np.flatnonzero(others):  # few: values with commas
+    for row in np.flatnonzero(others):  # few rows: values with commas
         found[row] = _hash_of(hash_values(keys[int(row)].as_py(), hashed))
     return found
 
@@ -118,8 +118,8 @@ def _hashes_of_parts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Se
 def _parts(
     keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]
 ) -> tuple[npt.NDArray[np.intp], list[pa.StringArray]]:
-    """The rows of keys that have as many parts as columns, each with the name of its column, and the hashed columns of
-    these rows."""
+    """Returns the rows of keys that have as many parts as columns, each part with its column's name, and the hashed
+    columns of these rows."""
     number = len(key_fields)
     regular = pc.equal(pc.count_substring(keys, ","), number - 1)
     parts = pc.list_flatten(pc.split_pattern(keys.filter(regular), ","))
@@ -137,7 +137,7 @@ def _parts(
 
 
 def _hash_of(values: Sequence[str | None]) -> int:
-    """Java's `List.hashCode`, as an unsigned number."""
+    """Computes Java's `List.hashCode` as an unsigned number."""
     total = 1
     for own in java_string_hash(pa.array(values, pa.string())).tolist():
         total = (31 * total + own) & 0xFFFFFFFF
@@ -145,7 +145,7 @@ def _hash_of(values: Sequence[str | None]) -> int:
 
 
 def hash_values(key: str, hashed: Sequence[str]) -> list[str | None]:
-    """The values by which a record key is hashed, step by step as in Java.
+    """Returns the hashed values of a record key, step by step as in Java.
 
     Raises:
         SchemaMismatchError: Java would fail, or never end.
@@ -190,12 +190,12 @@ class BucketRules:
     """How many buckets each partition has. Pickles."""
 
     expressions: str
-    """`pattern,buckets;pattern,buckets`: the first pattern found in the path of a partition counts."""
+    """`pattern,buckets;pattern,buckets`: the first pattern that occurs in a partition's path counts."""
     default: int
-    """Buckets of a partition in which no pattern is found."""
+    """Number of buckets of a partition that no pattern matches."""
 
     def parsed(self) -> list[tuple[str, int]]:
-        """The patterns and their numbers of buckets, in their order.
+        """Parses the patterns and their numbers of buckets, in order.
 
         Raises:
             ConfigError: the expressions have another form.
@@ -212,7 +212,7 @@ class BucketRules:
         return parts[0], int(parts[1])
 
     def encode(self, instant: str) -> bytes:
-        """The content of the `.hashing_config` file of the commit that made these rules, as Java writes it."""
+        """Encodes the `.hashing_config` file of the commit that created these rules, as Java does."""
         fields = {"expressions": self.expressions, "defaultBucketNumber": self.default}
         text = json.dumps(
             {**fields, "rule": RULE, "version": 1, "instant": instant},
@@ -224,7 +224,7 @@ class BucketRules:
 
     @classmethod
     def decode(cls, data: bytes, context: str) -> BucketRules:
-        """From the content of a `.hashing_config` file.
+        """Decodes a `.hashing_config` file.
 
         Raises:
             CorruptFileError: the content is something else; names `context`.
@@ -241,7 +241,7 @@ class BucketRules:
 
 
 def _split(text: str, by: str) -> list[str]:
-    """As Java's `String.split`, which leaves out empty parts at the end."""
+    """Splits as Java's `String.split`, which drops empty parts at the end."""
     parts = text.split(by)
     while len(parts) > 1 and not parts[-1]:
         parts.pop()

@@ -1,4 +1,4 @@
-"""The buckets of a partition under consistent hashing: each is a range of the hashes of keys, and has one file group.
+"""The buckets of a partition under consistent hashing: each is a range of key hashes and has one file group.
 
 Sources: `HoodieConsistentHashingMetadata`, `ConsistentBucketIdentifier`, Apache Hudi 1.2.0.
 """
@@ -26,24 +26,24 @@ from hudi_py.model.names import FileId
 `<instant>.commit` once that commit is known to have completed."""
 RING_SUFFIX, COMMITTED_SUFFIX = ".hashing_meta", ".commit"
 FIRST_INSTANT = "00000000000000"
-"""The instant of the buckets that a partition begins with."""
+"""The instant of a partition's initial buckets."""
 _MAX_HASH = 2**31 - 1
 _FILE_ID = re.compile(r"[\w-]+", re.ASCII)
 _SUFFIX = "-0"
-"""The one file group of a bucket has the number 0."""
+"""File group number of a bucket: each bucket has one file group, number 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketChange:
-    """What a clustering does to the bucket with an end (`ConsistentHashingNode`, 1.2.0)."""
+    """The change that a clustering makes to the bucket with a given end (`ConsistentHashingNode`, 1.2.0)."""
 
     end: int
     prefix: str | None
-    """The file id of its new file group without the last two characters; None: the bucket becomes part of the next."""
+    """The file id of its new file group without the last two characters; None if the bucket is merged into the next."""
 
 
 def encode_changes(changes: Iterable[BucketChange]) -> str:
-    """The changes as plans of clusterings have them, as Java writes it."""
+    """Encodes the changes for a clustering plan, as Java does."""
     nodes = (
         {"value": each.end, "fileIdPrefix": each.prefix, "tag": "DELETE" if each.prefix is None else "REPLACE"}
         for each in changes
@@ -52,7 +52,7 @@ def encode_changes(changes: Iterable[BucketChange]) -> str:
 
 
 def decode_changes(text: str, context: str) -> tuple[BucketChange, ...]:
-    """The changes of a plan.
+    """Decodes the changes of a plan.
 
     Raises:
         CorruptFileError: the text is something else; names `context`.
@@ -78,18 +78,18 @@ class HashRing:
 
     partition: str
     ends: tuple[int, ...]
-    """The greatest hash of each bucket, ascending. Greater hashes than the last belong to the first bucket."""
+    """The greatest hash of each bucket, ascending. Hashes greater than the last belong to the first bucket."""
     prefixes: tuple[str, ...]
     """The file id of each bucket without its last two characters."""
     num_buckets: int
-    """Buckets that the partition began with."""
+    """Number of initial buckets of the partition."""
     instant: str = FIRST_INSTANT
     sequence: int = 0
-    """How often the buckets were changed."""
+    """Number of times the buckets were changed."""
 
     @classmethod
     def first(cls, partition: str, count: int) -> HashRing:
-        """The buckets that a partition begins with: equal ranges, and file ids that follow from them."""
+        """Returns the initial buckets of a partition: equal ranges, and file ids derived from them."""
         step = -(-_MAX_HASH // count)
         ends = [min(step * number, _MAX_HASH) for number in range(1, count + 1)]
         prefixes = [_prefix(partition, start, end) for start, end in zip([0, *ends], ends, strict=False)]
@@ -97,14 +97,14 @@ class HashRing:
 
     @classmethod
     def decode(cls, data: bytes, context: str) -> HashRing:
-        """From the content of a `.hashing_meta` file.
+        """Decodes a `.hashing_meta` file.
 
         Raises:
             CorruptFileError: the content is something else; names `context`.
         """
         try:
             found = parse_json(data)
-            # of several nodes with one value the last counts
+            # if several nodes have the same value the last one counts
             nodes = {int(node["value"]): str(node["fileIdPrefix"]) for node in found["nodes"]}
             ends = tuple(sorted(nodes))
             prefixes = tuple(nodes[end] for end in ends)
@@ -118,7 +118,7 @@ class HashRing:
             raise CorruptFileError(f"Cannot read {context}: no metadata of hash buckets ({error})") from error
 
     def encode(self) -> bytes:
-        """The content of the `.hashing_meta` file of these buckets, as Java writes it."""
+        """Encodes the `.hashing_meta` file of these buckets, as Java does."""
         nodes = [
             {"value": end, "fileIdPrefix": prefix, "tag": "NORMAL"}
             for end, prefix in zip(self.ends, self.prefixes, strict=True)
@@ -130,13 +130,13 @@ class HashRing:
             separators=(",", " : "),
             ensure_ascii=False,
         )
-        # Java's printer starts an object of a list on the line of the one before
+        # Java's printer starts an object of a list on the line of the previous one
         for indented, plain in (("[\n    {", "[ {"), ("},\n    {", "}, {"), ("}\n  ]", "} ]"), ("\n      ", "\n    ")):
             text = text.replace(indented, plain)
         return text.replace("\n    }", "\n  }").encode()
 
     def renewed(self, instant: str, file_ids: Collection[str] | None = None) -> HashRing:
-        """The same ranges with other file groups, all or only those that take the place of some.
+        """Returns the same ranges with other file groups, all of them or only those that replace some.
 
         Args:
             instant: of the write that replaces the file groups, from which the new ids follow.
@@ -148,7 +148,7 @@ class HashRing:
         return self._changed(instant, self.ends, prefixes)
 
     def split(self, instant: str, number: int) -> tuple[BucketChange, ...]:
-        """A bucket that `middle` can halve in two halves (`ConsistentBucketIdentifier.splitBucket`, 1.2.0).
+        """Splits a bucket in two, if `middle` can halve it (`ConsistentBucketIdentifier.splitBucket`, 1.2.0).
 
         Args:
             instant: of the plan, from which the file ids of new buckets follow.
@@ -159,7 +159,7 @@ class HashRing:
         return tuple(BucketChange(end, _named(instant, self.partition, end)) for end in (middle, self.ends[number]))
 
     def merged(self, instant: str, numbers: Sequence[int]) -> tuple[BucketChange, ...]:
-        """Neighbours as one (`ConsistentBucketIdentifier.mergeBucket`, 1.2.0).
+        """Merges adjacent buckets (`ConsistentBucketIdentifier.mergeBucket`, 1.2.0).
 
         Args:
             instant: see `split`.
@@ -170,7 +170,7 @@ class HashRing:
         return (*gone, BucketChange(last, _named(instant, self.partition, last)))
 
     def changed(self, instant: str, changes: Iterable[BucketChange]) -> HashRing:
-        """The ring after the clustering of an instant."""
+        """Returns the ring after the clustering of an instant."""
         nodes = dict(zip(self.ends, self.prefixes, strict=True))
         for change in changes:
             if change.prefix is None:
@@ -181,7 +181,7 @@ class HashRing:
         return self._changed(instant, ends, tuple(nodes[end] for end in ends))
 
     def middle(self, number: int) -> int | None:
-        """The greatest hash of the first half of a bucket; None if it has none."""
+        """Returns the greatest hash of a bucket's first half; None if it cannot be halved."""
         former, end = self.ends[number - 1], self.ends[number]
         middle = (former + end + (0 if former < end else _MAX_HASH + 1) >> 1) & _MAX_HASH
         return None if middle in (former, end) else middle
@@ -190,15 +190,15 @@ class HashRing:
         return HashRing(self.partition, ends, prefixes, self.num_buckets, instant, self.sequence + 1)
 
     def file_id(self, number: int) -> FileId:
-        """Return the file id of a bucket's file group."""
+        """Returns the file id of a bucket's file group."""
         return FileId(self.prefixes[number] + _SUFFIX)
 
     def by_file_id(self) -> dict[str, int]:
-        """The numbers of buckets by the file ids of their file groups."""
+        """Maps file ids to the numbers of their buckets."""
         return {self.file_id(number): number for number in range(len(self.prefixes))}
 
     def numbers(self, keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]) -> npt.NDArray[np.int32]:
-        """The bucket of each record key. Takes and raises what `bucket_numbers` does."""
+        """Returns the bucket of each record key. Arguments and errors are those of `bucket_numbers`."""
         hashes = (xx_hash32(hashed_texts(keys, hashed, key_fields)) & np.uint32(_MAX_HASH)).astype(np.int64)
         found: npt.NDArray[np.int32] = np.searchsorted(np.array(self.ends, np.int64), hashes).astype(np.int32)
         found[found == len(self.ends)] = 0
@@ -206,12 +206,12 @@ class HashRing:
 
 
 def _prefix(partition: str, start: int, end: int) -> str:
-    """Java's `UUID.nameUUIDFromBytes` of the range and the partition path."""
+    """Computes Java's `UUID.nameUUIDFromBytes` of the range and the partition path."""
     return _uuid(start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition.encode())
 
 
 def _named(instant: str, partition: str, end: int) -> str:
-    """The file id of a bucket that a write makes, which all of its processes know."""
+    """Returns the file id of a bucket that a write creates; every process of the write derives the same one."""
     return _uuid(f"{instant} {end} {partition}".encode())
 
 

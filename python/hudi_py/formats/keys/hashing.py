@@ -28,7 +28,7 @@ class Texts:
 
     @classmethod
     def of(cls, strings: pa.Array | pa.ChunkedArray) -> Texts:
-        """The UTF-8 bytes of a string, large string or binary column. Spans of nulls are meaningless."""
+        """Returns the UTF-8 bytes of a string, large string or binary column. Spans of nulls are meaningless."""
         strings = combined(strings)
         if pa.types.is_string_view(strings.type) or pa.types.is_dictionary(strings.type):
             strings = strings.cast(pa.large_string())
@@ -47,12 +47,12 @@ class Texts:
         return len(self.starts)
 
     def take(self, rows: npt.NDArray[np.intp] | slice) -> Texts:
-        """Some of the rows, over the same buffer."""
+        """Selects rows, over the same buffer."""
         return Texts(self.data, self.starts[rows], self.lengths[rows])
 
 
 def java_string_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int32]:
-    """`String.hashCode` of every string, over UTF-16 units; 0 for nulls.
+    """Computes `String.hashCode` of every string, over UTF-16 units; 0 for nulls.
 
     Raises:
         CorruptFileError: a string is not UTF-8.
@@ -74,7 +74,7 @@ def java_string_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int3
 
 
 def avro_utf8_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int32]:
-    """`org.apache.avro.util.Utf8.hashCode` of every string, over signed bytes; 0 for nulls."""
+    """Computes `org.apache.avro.util.Utf8.hashCode` of every string, over signed bytes; 0 for nulls."""
     texts = Texts.of(strings)
     return _polynomial(texts.data.view(np.int8), texts.starts, texts.lengths, strings)
 
@@ -82,7 +82,7 @@ def avro_utf8_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int32]
 def _polynomial(
     units: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], strings: pa.Array
 ) -> npt.NDArray[np.int32]:
-    """The sum of each string's units times powers of 31, as Java computes hashes; 0 for nulls."""
+    """Sums each string's units times powers of 31, as Java computes hashes; 0 for nulls."""
     hashes = np.zeros(len(starts), np.uint32)
     shared = int(lengths.min()) if len(lengths) else 0
     for at in range(shared):
@@ -102,8 +102,8 @@ def _polynomial(
 class Murmur:
     """Hadoop's MurmurHash of many texts, prepared for hashing with several seeds.
 
-    It differs from standard Murmur2 in the tail: of the last one to three bytes the last is xored unshifted, the one
-    before it shifted by 8, the third last by 16, each sign-extended like Java's bytes.
+    It differs from standard Murmur2 in the tail: the last of up to three bytes is xored unshifted, the one before it
+    shifted by 8, the third last by 16, each sign-extended like Java's bytes.
     """
 
     def __init__(self, texts: Texts) -> None:
@@ -132,7 +132,7 @@ class Murmur:
         self._tail = tail.view(np.uint32)
 
     def hash(self, seed: int | npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """The hash of each text, with one seed for all or one for each."""
+        """Returns the hash of each text, with one seed for all or one for each."""
         seeds = seed.view(np.uint32) if isinstance(seed, np.ndarray) else np.uint32(seed & 0xFFFFFFFF)
         hashes: npt.NDArray[np.uint32] = seeds ^ self._lengths
         for words in self._shared:
@@ -161,7 +161,7 @@ def _scrambled(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def xx_hash32(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
-    """XXH32 with the seed 0 of the UTF-8 bytes of every string. Nulls have meaningless hashes."""
+    """Computes XXH32 with seed 0 of the UTF-8 bytes of every string. Nulls have meaningless hashes."""
     texts = Texts.of(strings)
     words, at, lengths = _unaligned(texts.data, np.dtype("<u4")), texts.starts.copy(), texts.lengths
     hashes = np.full(len(texts), _P5, np.uint32)
@@ -198,7 +198,7 @@ def xx_hash32(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
 
 _P1, _P2, _P3, _P4, _P5 = map(np.uint32, (2654435761, 2246822519, 3266489917, 668265263, 374761393))
 _STARTS = np.array([0x24234428, 2246822519, 0, 0x61C8864F], np.uint32)
-"""Starts of the four lanes: the sum of the first two primes, the second, 0, and minus the first."""
+"""Initial values of the four lanes: the sum of the first two primes, the second, 0, and minus the first."""
 
 
 def _rotated(values: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
@@ -207,8 +207,8 @@ def _rotated(values: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32
 
 
 def xx_hash64(strings: pa.Array | pa.ChunkedArray, seed: int = 0) -> npt.NDArray[np.uint64]:
-    """XXH64 of the UTF-8 bytes of every string. Nulls have meaningless hashes. With the seed 42 it is `xxhash64` of
-    Spark SQL."""
+    """Computes XXH64 of the UTF-8 bytes of every string. Nulls have meaningless hashes. With the seed 42 it is
+    `xxhash64` of Spark SQL."""
     texts = Texts.of(strings)
     words, halves = _unaligned(texts.data, np.dtype("<u8")), _unaligned(texts.data, np.dtype("<u4"))
     at, lengths = texts.starts.copy(), texts.lengths
@@ -264,7 +264,7 @@ def _rotated64(values: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint
 
 
 def _unaligned(data: npt.NDArray[np.uint8], kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The number of that type from every position on, without a copy."""
+    """Returns the number of that type at every offset, without a copy."""
     count = max(len(data) - kind.itemsize + 1, 0)
     found: npt.NDArray[Any] = np.ndarray((count,), kind, np.ascontiguousarray(data), strides=(1,))
     return found

@@ -52,7 +52,7 @@ class BlockType(IntEnum):
 
     @property
     def is_data(self) -> bool:
-        """Whether the block holds table records (`HoodieLogBlockType.isDataBlock` without change records)."""
+        """Tells whether the block holds table records (`HoodieLogBlockType.isDataBlock` without change records)."""
         return self in (BlockType.AVRO, BlockType.HFILE, BlockType.PARQUET)
 
 
@@ -87,30 +87,30 @@ class LogBlock:
 
     @property
     def instant_time(self) -> str | None:
-        """Requested time of the instant that wrote the block; None for corrupt and archive blocks."""
+        """Returns the requested time of the instant that wrote the block; None for corrupt and archive blocks."""
         return self.header.get(HeaderKey.INSTANT_TIME)
 
     @property
     def is_partial(self) -> bool:
-        """Whether the block's records have only some of the columns (partial updates)."""
+        """Tells whether the block's records have only some of the columns (partial updates)."""
         return self.header.get(HeaderKey.IS_PARTIAL, "false").lower() == "true"
 
     @property
     def is_rollback(self) -> bool:
-        """Whether the block undoes earlier blocks of `TARGET_INSTANT_TIME`."""
+        """Tells whether the block undoes earlier blocks of `TARGET_INSTANT_TIME`."""
         return self.type is BlockType.COMMAND and self.header.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK_COMMAND
 
 
 def encode_block(block_type: BlockType, header: Mapping[HeaderKey, str], content: bytes) -> bytes:
-    """Return a complete block in one piece."""
+    """Encodes a complete block in one piece."""
     return b"".join(encode_block_pieces(block_type, header, [content]))
 
 
 def encode_block_pieces(
     block_type: BlockType, header: Mapping[HeaderKey, str], content: Sequence[bytes | pa.Buffer]
 ) -> list[bytes | pa.Buffer]:
-    """Return a complete block in pieces, of which the content is not copied. Header entries are in ascending order of
-    their ordinals (Java's order is arbitrary)."""
+    """Encodes a complete block in pieces, without copying its content. Header entries are in ascending order of their
+    ordinals (Java's order is arbitrary)."""
     parts: list[bytes | pa.Buffer] = [struct.pack(">iii", LOG_FORMAT_VERSION, int(block_type), len(header))]
     for key in sorted(header):
         value = header[key].encode()
@@ -125,7 +125,7 @@ def encode_block_pieces(
 
 
 def encode_rollback_block(instant_time: str, target_instant_time: str) -> bytes:
-    """The block with which the rollback `instant_time` undoes the target's earlier blocks (table version 6)."""
+    """Encodes the block with which the rollback `instant_time` undoes the target's earlier blocks (table version 6)."""
     return encode_block(
         BlockType.COMMAND,
         {
@@ -140,7 +140,7 @@ def encode_rollback_block(instant_time: str, target_instant_time: str) -> bytes:
 def encode_data_block(
     rows: pa.Table, avro: dict[str, Any], header: Mapping[HeaderKey, str], *, parquet_codec: str | None = None
 ) -> list[bytes | pa.Buffer]:
-    """Return a complete data block, in pieces.
+    """Encodes a complete data block, in pieces.
 
     Args:
         rows: with all columns of `avro`.

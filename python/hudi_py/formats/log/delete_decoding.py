@@ -24,7 +24,7 @@ from hudi_py.formats.log.kryo import KryoDeletes, is_default_value, read_kryo_de
 
 DELETE_BLOCK_VERSION = 3
 DECIMAL_WRAPPER_TYPE = pa.decimal128(30, 15)
-"""Decimal type of a delete's ordering value, to which Java scales every decimal."""
+"""Decimal type of a delete's ordering value; Java rescales every decimal to it."""
 
 
 class Wrapper(IntEnum):
@@ -52,7 +52,7 @@ class Deletes:
 
     keys: pa.StringArray
     partitions: pa.StringArray
-    """Null if the block has none."""
+    """Null where the block has none."""
     ordering: pa.Array | None
     """Typed by the wrapper: bool, int32, int64, float, double, binary, string, date32, decimal128(30, 15), int64 for a
     time, timestamp[us, UTC]; a struct with fields "0", "1", ... for several ordering fields. Decimals of versions 1 and
@@ -66,7 +66,7 @@ class Deletes:
 
 
 def decode_deletes(content: bytes, *, context: str) -> Deletes:
-    """The records of a delete block.
+    """Decodes the records of a delete block.
 
     Args:
         content: the block's content.
@@ -102,7 +102,7 @@ def decode_deletes(content: bytes, *, context: str) -> Deletes:
 
 
 def _from_java(records: KryoDeletes, context: str) -> Deletes:
-    """Records of a Kryo block, with ordering values in the types of Avro's wrappers."""
+    """Converts records of a Kryo block; ordering values get the types of Avro's wrappers."""
     is_default = np.fromiter(map(is_default_value, records.types, records.values), np.bool_, len(records.types))
     kinds = {kind for kind, default in zip(records.types, is_default.tolist(), strict=True) if not default}
     _check_comparable(sorted(kinds), kinds <= _JAVA_NUMBERS, context)
@@ -141,7 +141,7 @@ class _Spans:
 
 
 def _find_records(data: bytes, at: int) -> _Spans:
-    """Walks the array in a Python loop, since a record's position is known only after reading the previous one."""
+    """Finds the records in a Python loop, since a record's position is known only after reading the previous one."""
     spans = _Spans([], [], [], bytearray(), [])
     keys, partitions, branches, values = spans.keys, spans.partitions, spans.branches, spans.values
     end = len(data)
@@ -149,7 +149,7 @@ def _find_records(data: bytes, at: int) -> _Spans:
         count, at = hop_long(data, at)
         if count == 0:
             break
-        if count < 0:  # a block with its length in bytes
+        if count < 0:  # a negative count: the block's size in bytes follows
             count = -count
             _, at = hop_long(data, at)
         if count > (end - at) // 3:  # every record takes three bytes or more
@@ -198,7 +198,7 @@ def _find_records(data: bytes, at: int) -> _Spans:
 
 
 def _value_span(data: bytes, at: int, branch: int) -> tuple[int, int]:
-    """Start and end of an ordering value's bytes; `at` is the start of its wrapper."""
+    """Returns start and end of an ordering value's bytes; `at` is the start of its wrapper."""
     if branch in _VARINTS:
         start = at
         while data[at] > 127:
@@ -218,7 +218,7 @@ def _value_span(data: bytes, at: int, branch: int) -> tuple[int, int]:
 
 
 def _items(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
-    """Branch, start and end of the items of an `ArrayWrapper`, followed by (-1, end, end)."""
+    """Yields branch, start and end of the items of an `ArrayWrapper`, then (-1, end, end)."""
     branch = data[at]
     at += 1
     if branch not in (0, 2):
@@ -255,7 +255,7 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
 
 
 class _Decoder:
-    """Turns spans into Arrow arrays, a field at a time."""
+    """Converts spans to Arrow arrays, a field at a time."""
 
     def __init__(self, content: bytes, context: str) -> None:
         self._content = content
@@ -275,7 +275,7 @@ class _Decoder:
     def _values(
         self, branches: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]
     ) -> tuple[pa.Array | None, npt.NDArray[np.bool_]]:
-        """The values of one ordering field, null where they are the default, and a mask of the defaults."""
+        """Returns the values of one ordering field, null where they are the default, and a mask of the defaults."""
         is_default = branches == Wrapper.NULL
         ints = np.flatnonzero(branches == Wrapper.INT)
         is_default[ints] = self._varints(spans[ints]) == 0
@@ -353,7 +353,7 @@ class _Decoder:
         return values
 
     def _several(self, spans: npt.NDArray[np.int64]) -> pa.Array:
-        """A struct of the fields' values, found in a Python loop since items must be parsed in order."""
+        """Builds a struct of the fields' values in a Python loop, since items must be parsed in order."""
         fields: list[tuple[bytearray, list[int]]] = []
         for row, start in enumerate(spans[:, 0].tolist()):
             items = list(_items(self._content, start))[:-1]

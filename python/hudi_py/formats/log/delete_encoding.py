@@ -27,7 +27,7 @@ def encode_deletes(
     partitions: pa.StringArray | pa.ChunkedArray,
     ordering: pa.Array | pa.ChunkedArray | None,
 ) -> bytes:
-    """Content of a version 3 delete block.
+    """Encodes the content of a version 3 delete block.
 
     Java represents timestamps as longs when it orders records, so timestamps are written as `LongWrapper` of
     microseconds; `TimestampMicrosWrapper` would not compare equal to them.
@@ -62,7 +62,7 @@ def _chunk(column: pa.Array | pa.ChunkedArray, start: int) -> pa.Array:
 
 
 def _wrapped(column: pa.Array, absent: bytes) -> pa.Array:
-    """Union branch and wrapper of every value as binary; `absent` for nulls."""
+    """Returns union branch and wrapper of every value as binary; `absent` for nulls."""
     wrapper, kind = _wrapper_of(column.type)
     if wrapper is Wrapper.ARRAY:
         fields = [_wrapped(field, b"\x00") for field in column.flatten()]
@@ -83,7 +83,7 @@ def _wrapped(column: pa.Array, absent: bytes) -> pa.Array:
 
 
 def _wrapper_of(kind: pa.DataType) -> tuple[Wrapper, pa.DataType]:
-    """The wrapper of a column type, and the type to cast its values to."""
+    """Returns the wrapper of a column type, and the type to cast its values to."""
     for fits, wrapper, stored in _WRAPPERS:
         if fits(kind):
             return wrapper, kind if stored is None else stored
@@ -103,7 +103,7 @@ _WRAPPERS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Wrapper, pa.DataT
     (pa.types.is_int16, Wrapper.INT, pa.int32()),
     (pa.types.is_int32, Wrapper.INT, None),
     (pa.types.is_int64, Wrapper.LONG, None),
-    # Java 1.2.0 represents dates as Integer, which it cannot compare with a DateWrapper
+    # Java 1.2.0 represents dates as Integer, and cannot compare it with a DateWrapper
     (pa.types.is_date32, Wrapper.INT, None),
     (pa.types.is_time32, Wrapper.INT, None),
     (pa.types.is_time64, Wrapper.LONG, pa.time64("us")),
@@ -113,11 +113,11 @@ _WRAPPERS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Wrapper, pa.DataT
     (pa.types.is_decimal, Wrapper.DECIMAL, DECIMAL_WRAPPER_TYPE),
     (is_bytes, Wrapper.BYTES, pa.binary()),
 )
-"""The wrappers of scalar types, and the type to cast values to; the first that fits."""
+"""Tests of scalar types, with their wrapper and the type to cast values to; the first match counts."""
 
 
 def _encoded(wrapper: Wrapper, column: pa.Array) -> pa.Array:
-    """Avro bytes of every value as binary; null for null."""
+    """Returns the Avro bytes of every value as binary; null for null."""
     if wrapper in (Wrapper.STRING, Wrapper.BYTES):
         return _with_length(column)
     if wrapper is Wrapper.DECIMAL:
@@ -138,7 +138,7 @@ def _encoded(wrapper: Wrapper, column: pa.Array) -> pa.Array:
 
 
 def _unscaled(column: pa.Array) -> pa.Array:
-    """Unscaled values as the shortest big-endian two's complement (`BigInteger.toByteArray`)."""
+    """Returns unscaled values as the shortest big-endian two's complement (`BigInteger.toByteArray`)."""
     data = column.buffers()[1]
     little = np.frombuffer(data, np.uint8)[16 * column.offset : 16 * (column.offset + len(column))]
     raw = little.reshape(-1, 16)[:, ::-1]
@@ -152,7 +152,7 @@ def _unscaled(column: pa.Array) -> pa.Array:
 
 
 def _rows(raw: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64], like: pa.Array) -> pa.Array:
-    """The first `sizes[i]` bytes of row i as binary; null where `like` is null."""
+    """Returns the first `sizes[i]` bytes of row i as binary; null where `like` is null."""
     offsets = np.zeros(len(raw) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
     flat = raw[np.arange(raw.shape[1]) < sizes[:, None]]
@@ -161,7 +161,7 @@ def _rows(raw: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64], like: pa.Arr
 
 
 def _with_length(column: pa.Array) -> pa.Array:
-    """Avro bytes of strings or bytes: the length, then the value. Null for null."""
+    """Returns the Avro bytes of strings or bytes: the length, then the value. Null for null."""
     values = column.cast(pa.binary())
     sizes = pc.binary_length(values).dictionary_encode()
     prefixes = pa.array([varint(size << 1) for size in sizes.dictionary.to_pylist()], pa.binary())
@@ -177,7 +177,7 @@ def _concatenated(*parts: pa.Array) -> pa.Array:
 
 
 def _data(column: pa.Array) -> bytes:
-    """The concatenated values of a binary array."""
+    """Concatenates the values of a binary array."""
     offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
     data = column.buffers()[2]
     return data[int(offsets[0]) : int(offsets[-1])].to_pybytes() if data is not None else b""

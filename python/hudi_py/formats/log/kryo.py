@@ -40,7 +40,7 @@ _REGISTERED: Final = {
     10: _UTF8,  # 0.12.2 and 0.12.3
     27: _UTF8,  # 0.13: after the 17 classes of `HoodieCommonKryoRegistrar`
 }
-"""Class numbers: the first nine are Kryo's own, Hudi registers from 10 on."""
+"""Class numbers: the first nine are Kryo's own, Hudi registers classes from 10 on."""
 _UNREFERENCED: Final = frozenset({"int", "float", "boolean", "byte", "char", "short", "long", "double"})
 _MAX_DIGITS: Final = 76
 """Maximum digits of a decimal in Arrow."""
@@ -48,7 +48,7 @@ _MAX_DIGITS: Final = 76
 
 @dataclass(frozen=True, slots=True)
 class KryoDeletes:
-    """Records of a delete block, in the block's order; lists of one length."""
+    """Records of a delete block, in the block's order; lists of equal length."""
 
     keys: list[str]
     partitions: list[str | None]
@@ -60,7 +60,7 @@ class KryoDeletes:
 
 
 def read_kryo_deletes(data: bytes, version: int, *, context: str) -> KryoDeletes:
-    """The records of a delete block of version 1 or 2.
+    """Reads the records of a delete block of version 1 or 2.
 
     Args:
         data: the block's content after version and length.
@@ -75,7 +75,7 @@ def read_kryo_deletes(data: bytes, version: int, *, context: str) -> KryoDeletes
         try:
             return _KryoReader(data, utf8_has_hash=True).deletes(version)
         except (_CorruptError, IndexError, UnicodeDecodeError):
-            # Releases 0.12.0 and 0.12.1 wrote the fields of Utf8, of which Avro 1.9 added one
+            # Releases 0.12.0 and 0.12.1 wrote the fields of Utf8; Avro 1.9 added one
             return _KryoReader(data, utf8_has_hash=False).deletes(version)
     except _CorruptError as error:
         raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from None
@@ -97,7 +97,7 @@ class _UnknownClassError(Exception):
 
 
 _Item = tuple[str, object]
-"""Class and value; the value of a `HoodieKey` is (partition path, record key), of a `DeleteRecord` (key, ordering)."""
+"""A class and its value: (partition path, record key) for a `HoodieKey`, (key, ordering) for a `DeleteRecord`."""
 
 
 class _KryoReader:
@@ -135,7 +135,7 @@ class _KryoReader:
             partition, text = record
             if not isinstance(text, str):
                 raise _CorruptError("a record without a record key")
-            # With references few bytes can represent much text; real tables stay far below this limit
+            # With references a few bytes can represent much text; real tables stay far below this limit
             size += len(text) + len(partition or "")
             if size > 256 * len(self._data) + (1 << 20):
                 raise _CorruptError(f"more than {size} characters of keys in {len(self._data)} bytes")
@@ -148,14 +148,14 @@ class _KryoReader:
         return result
 
     def _object(self, expected: str) -> object:
-        """The value of a record or key, which its class precedes."""
+        """Reads the value of a record or key, preceded by its class."""
         name = self._class()
         if name != expected:
             raise _CorruptError(f"an object of the class {name}, expected {expected}")
         return self._referenced(name)
 
     def _referenced(self, name: str) -> object:
-        """An object, which may be a reference to an earlier one; None for null."""
+        """Reads an object, which may be a reference to an earlier one; None for null."""
         reference = self._varint()
         if reference == 0:
             return None
@@ -250,7 +250,8 @@ class _KryoReader:
         return found
 
     def _utf8(self) -> str:
-        """Avro's Utf8: only bytes if Hudi registered the class, otherwise its fields bytes, (hash,) length, string."""
+        """Reads Avro's Utf8: only bytes if Hudi registered the class, otherwise its fields bytes, (hash,) length,
+        string."""
         if _UTF8 in self._names:
             raw = self._bytes_field()
             if self._utf8_has_hash:
@@ -294,7 +295,7 @@ class _KryoReader:
         return decimal.Decimal((int(unscaled < 0), tuple(map(int, digits)), -scale))
 
     def _string(self) -> str | None:
-        """`Input.readString`."""
+        """Reads a string (`Input.readString`)."""
         data, start = self._data, self._at
         first = data[start]
         if first < 0x80:
@@ -349,7 +350,8 @@ class _KryoReader:
         return self._data[self._at - count : self._at]
 
     def _varint(self, bits: int = 31) -> int:
-        """An unsigned number, least significant 7 bits first; for 64 bits at most nine bytes, the last one complete."""
+        """Reads an unsigned number, least significant 7 bits first; for 64 bits at most nine bytes, the last one
+        complete."""
         value = shift = 0
         while True:
             byte = self._byte()
@@ -381,5 +383,5 @@ def _unzigzag(value: int) -> int:
 
 
 def is_default_value(kind: str, value: object) -> bool:
-    """Whether a delete is in commit time order (`OrderingValues.getDefault`, 1.2.0)."""
+    """Tells whether a delete is in commit time order (`OrderingValues.getDefault`, 1.2.0)."""
     return value is None or (kind == "int" and value == 0)

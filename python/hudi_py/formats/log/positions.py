@@ -32,13 +32,13 @@ _RUN_COOKIE: Final = 12347
 _MAX_IN_ARRAY: Final = 4096
 _BITMAP_BYTES: Final = 8192
 _MIN_WITH_OFFSETS: Final = 4
-"""Number of containers from which on a bitmap with runs has offsets."""
+"""Minimum number of containers for which a bitmap with runs has offsets."""
 _SMALLEST_BUCKET: Final = 19
-"""Minimum bytes of a bucket: upper half, cookie, a flag, and one container of one run."""
+"""Minimum size of a bucket: upper half, cookie, a flag, and one container of one run."""
 
 
 def decode_positions(header: str, count: int, *, context: str = "") -> Positions:
-    """The row numbers in the base file of a block's records, in the order of the records.
+    """Decodes the row numbers in the base file of a block's records, in the order of the records.
 
     Args:
         header: value of `HeaderKey.RECORD_POSITIONS`.
@@ -60,7 +60,7 @@ def decode_positions(header: str, count: int, *, context: str = "") -> Positions
 
 
 def encode_positions(positions: Positions) -> str:
-    """The header for a block whose records are at these positions.
+    """Encodes the header of a block whose records are at these positions.
 
     Args:
         positions: distinct and ascending, below 2**47.
@@ -74,7 +74,7 @@ def encode_positions(positions: Positions) -> str:
 
 
 def _encoded_bucket(positions: Positions) -> bytes:
-    """Containers without runs, as the cheapest to write: of every 20th row, they are arrays in any case."""
+    """Encodes containers without runs, the cheapest to write: with every 20th row they are arrays anyway."""
     highs = positions >> 16
     starts = np.flatnonzero(np.diff(highs, prepend=-1))
     containers = [_encoded_container(part & 0xFFFF) for part in np.split(positions, starts[1:])]
@@ -151,7 +151,7 @@ class _Bitmap:
             found.append(self._container(int(sizes[at]), bool(flags[at])) + (first + (int(highs[at]) << 16)))
 
     def _container(self, size: int, runs: bool) -> Positions:
-        """The lower halves of a container's positions."""
+        """Decodes the lower halves of a container's positions."""
         if runs:
             return self._runs(size)
         if size > _MAX_IN_ARRAY:

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from hudi_py.storage import Storage
 
 _SMALL_FILE = 1 << 20
-"""Files up to this size are read with one request."""
+"""Maximum size of a file that is read with one request."""
 _STEP = 1 << 16
 """Bytes read at a block's start in larger files; most headers fit."""
 _SCAN_WINDOW = 1 << 20
 """Bytes searched at once for the next magic after a corrupt block."""
 _MAX_HEADER_VALUE = 1 << 28
-"""Maximum bytes; schemas and position bitmaps of real tables are far smaller."""
+"""Maximum size of a header value; schemas and position bitmaps of real tables are far smaller."""
 
 
 def read_blocks(storage: Storage, path: str, size: int) -> Iterator[LogBlock]:
@@ -70,7 +70,7 @@ def read_blocks(storage: Storage, path: str, size: int) -> Iterator[LogBlock]:
 
 
 def read_content(storage: Storage, block: LogBlock) -> bytes:
-    """The content bytes of a block.
+    """Reads the content of a block.
 
     Raises:
         CorruptFileError: the file is shorter than the block, or an Avro block has the rows of another file group.
@@ -99,7 +99,7 @@ class _Window:
         self._kept: list[tuple[int, bytes]] = []
 
     def read(self, offset: int, length: int, ahead: int = _STEP) -> bytes:
-        """`length` bytes, fewer at the end of the file."""
+        """Reads `length` bytes, fewer at the end of the file."""
         length = min(length, self.size - offset)
         if length <= 0:
             return b""
@@ -112,14 +112,14 @@ class _Window:
         else:
             first, wanted = offset, min(max(length, ahead), self.size - offset)
         data = self._storage.read_range(self.path, first, wanted)
-        if len(data) < wanted:  # shorter than listed: an earlier state of the file, or truncated since
+        if len(data) < wanted:  # shorter than listed: the file was listed in an earlier state, or truncated since
             self.size = first + len(data)
         self._kept = [*self._kept[-1:], (first, data)]
         return data[offset - first : offset - first + length]
 
 
 def _block_end(window: _Window, start: int) -> int | None:
-    """The end of the block; None if it is corrupt (`HoodieLogFileReader.isBlockCorrupt`)."""
+    """Returns the end of the block; None if it is corrupt (`HoodieLogFileReader.isBlockCorrupt`)."""
     field = window.read(start + len(MAGIC), 8)
     if len(field) < 8:
         return None
@@ -128,7 +128,7 @@ def _block_end(window: _Window, start: int) -> int | None:
     # the smallest block: version, type, two empty maps, content length, trailer
     if size < 32 or end > window.size:
         return None
-    # one read also brings the start of the next block
+    # the same request also fetches the start of the next block
     tail = window.read(end - TRAILER_LENGTH, TRAILER_LENGTH + len(MAGIC))
     if len(tail) < TRAILER_LENGTH or struct.unpack_from(">q", tail)[0] != size + len(MAGIC):
         return None
@@ -139,7 +139,7 @@ def _block_end(window: _Window, start: int) -> int | None:
 
 
 def _next_magic(window: _Window, start: int) -> int:
-    """Offset of the next magic at or after `start`, or the end of the file."""
+    """Returns the offset of the next magic at or after `start`, or the end of the file."""
     at = start
     while True:
         data = window.read(at, _SCAN_WINDOW, _SCAN_WINDOW)
@@ -178,7 +178,7 @@ def _read_block(window: _Window, start: int, end: int) -> LogBlock:
             )
         header[_HEADER_KEYS[key]] = fields.text(_HEADER_KEYS[key].name)
     length = fields.int64("the content length")
-    # the footer map follows the content, at least its count
+    # the footer map follows the content and has at least a count
     if length < 0 or fields.at + length + 4 > fields.end:
         raise fields.error(f"a content length of {length} bytes in a block of {end - start}")
     return LogBlock(_BLOCK_TYPES[ordinal], header, fields.at, length, window.path)
