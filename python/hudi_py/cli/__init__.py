@@ -1,5 +1,5 @@
 """The command line `hudi-py`.
 
 `main` and the modules with commands (`look`, `rows`, `maintain`) import nothing slow, so that help and shell completion
-are quick: a command imports its work when it runs.
+are quick; a command imports its implementation when it runs.
 """

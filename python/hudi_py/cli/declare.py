@@ -1,4 +1,4 @@
-"""How commands are declared: their common arguments, help with examples, and the question before a deletion."""
+"""Declares commands: their common arguments, help with examples, and the question before a deletion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class CommandTarget:
-    """The table that a command works on, and how it answers."""
+    """The table that a command works on, and the form of its output."""
 
     path: str
     options: Mapping[str, str]
@@ -185,7 +185,7 @@ def dry_run_option(body: Body) -> Body:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Asks before something is deleted, unless `--yes` was given.
+    """Asks before a deletion, unless `--yes` was given.
 
     Raises:
         click.Abort: the answer is no.

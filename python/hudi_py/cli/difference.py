@@ -1,4 +1,4 @@
-"""`hudi-py diff`: rows, files and schema as of two times."""
+"""`hudi-py diff`: compares rows, files and schema of two times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_ROWS: Final = 50
 
 
 def diff(target: CommandTarget, before: str, after: str | None, keys: bool) -> None:
-    """`hudi-py diff`."""
+    """Implements `hudi-py diff`."""
     table, screen = target.open(), Screen()
     old, new = (table.scan(as_of=time).schema for time in (before, after))
     columns = changed_columns(old, new)
@@ -74,7 +74,7 @@ def diff(target: CommandTarget, before: str, after: str | None, keys: bool) -> N
 
 
 def changed_columns(old: pa.Schema, new: pa.Schema) -> list[dict[str, Any]]:
-    """Columns added, removed, or of another type: column, before and after (None: absent)."""
+    """Lists columns that were added, removed or retyped: column, before and after (None: absent)."""
     types = [
         {field.name: str(field.type) for field in schema if field.name not in META_FIELDS} for schema in (old, new)
     ]
@@ -87,7 +87,7 @@ def changed_columns(old: pa.Schema, new: pa.Schema) -> list[dict[str, Any]]:
 
 
 def changed_files(table: Table, before: str, after: str | None) -> list[dict[str, Any]]:
-    """File groups that differ: partition, file_id, change (`added`, `removed`, `rewritten`: another base file,
+    """Lists file groups that differ: partition, file_id, change (`added`, `removed`, `rewritten`: another base file,
     `appended`: other logs), files_removed, files_added, bytes_before, bytes_after."""
     old, new = (_slices(table, time) for time in (before, after))
     found = []
@@ -135,9 +135,9 @@ def _slices(table: Table, as_of: str | None) -> dict[tuple[str, str], _SliceFile
 
 
 def changed_rows(table: Table, before: str, after: str | None) -> dict[str, pa.Table]:
-    """Partition and key of the rows inserted, updated and deleted between two times.
+    """Returns partition and key of the rows inserted, updated and deleted between two times.
 
-    A row is the same if it is of the same commit and has the same number in it: services keep both.
+    A row is unchanged if it has the same commit and the same number in it, both of which services keep.
     """
     progress = Progress.on_terminal("comparing")
     progress.phase("reading keys")
@@ -157,7 +157,7 @@ def changed_rows(table: Table, before: str, after: str | None) -> dict[str, pa.T
 
 
 def _keyed(rows: pa.Table) -> pa.Table:
-    """Partition, key, both as one text, and the same with the version of the row."""
+    """Returns partition, key, both as one text, and the same with the version of the row."""
     parts = [rows[name].cast(pa.large_string()) for name in _WANTED]
     identity = pc.binary_join_element_wise(*parts[:2], _NUL)
     version = pc.binary_join_element_wise(*parts, _NUL)

@@ -1,4 +1,4 @@
-"""Rows of a scan, or of a query of DuckDB over scans, for people, and as CSV, JSON lines, Parquet or Arrow."""
+"""Prints the rows of a scan, or of a DuckDB query over scans, or exports them as CSV, JSON lines, Parquet or Arrow."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ _ENDINGS: Final = {
 }
 _BINARY: Final = ("parquet", "arrow")
 _ONLY = "t"
-"""Name of a table that was given none."""
+"""Name of a table without a given name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How rows are printed, and where to."""
+    """How to print rows, and where to."""
 
     to: str | None
     output: str | None
 
     def resolved(self, as_json: bool) -> str:
-        """The format: as given, by `--json`, by the name of the file, or a table."""
+        """Returns the format: as given, from `--json` or the file name, or else a table."""
         if as_json and self.to not in (None, "json"):
             raise click.UsageError(f"--json and --to {self.to} contradict each other.")
         found = self.to or ("json" if as_json else None)
@@ -69,23 +69,23 @@ class Form:
 
 
 def format_of(name: str) -> str | None:
-    """The format of a file by its name."""
+    """Returns the format of a file by its name."""
     return _ENDINGS.get(os.path.splitext(name)[1].lower())
 
 
 def read(target: CommandTarget, query: ScanQuery, meta: bool, to: str | None, output: str | None) -> None:
-    """`hudi-py read`."""
+    """Implements `hudi-py read`."""
     form = Form(to, output)
     shape = form.resolved(target.as_json)
     table = target.open()
     shown = _ROWS_SHOWN if shape == "table" and query.limit is None and Screen().terminal and output is None else None
-    # one more than is shown, to know whether there are more
+    # one more than shown, to know whether there are more
     scan = make_scan(table, query if shown is None else replace(query, limit=shown + 1), meta)
     write_rows(scan.to_batches(), scan.schema, form, shape, shown)
 
 
 def explain(target: CommandTarget, query: ScanQuery) -> None:
-    """`hudi-py explain`."""
+    """Implements `hudi-py explain`."""
     scan, screen = make_scan(target.open(), query, meta=False), Screen()
     if not target.as_json:
         title, *lines = scan.explain().splitlines()
@@ -109,7 +109,7 @@ def explain(target: CommandTarget, query: ScanQuery) -> None:
 
 
 def make_scan(table: Table, query: ScanQuery, meta: bool) -> Scan:
-    """The scan that the options describe; without meta columns unless they are asked for."""
+    """Plans the scan that the options describe; without meta columns unless requested."""
     if query.cdc and query.incremental:
         raise click.UsageError("--incremental and --cdc contradict each other.")
     ranged = query.cdc or query.incremental
@@ -172,7 +172,7 @@ def write_rows(
 
 
 def show_table(rows: pa.Table, most: int | None = None) -> None:
-    """Rows as a table for people, users' columns first."""
+    """Shows rows as a table for people, users' columns first."""
     screen = Screen()
     names = sorted(rows.schema.names, key=lambda name: name in META_FIELDS)
     columns = [number(name) if _is_number(rows.schema.field(name).type) else ScreenColumn(name) for name in names]
@@ -184,7 +184,7 @@ def show_table(rows: pa.Table, most: int | None = None) -> None:
 
 
 def _texts(column: pa.ChunkedArray) -> list[Any]:
-    """Values of a column for people: null is empty; numbers are plain, so that they can be copied."""
+    """Formats values of a column for people: null is empty; numbers are plain, so that they can be copied."""
     convert = converter(column.type)
     found = column.to_pylist() if convert is None else [convert(each) for each in column.to_pylist()]
     return [str(each) if isinstance(each, (int, float)) and not isinstance(each, bool) else each for each in found]
@@ -195,7 +195,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """Turns Python values of an Arrow type into those that JSON has; None if they are.
+    """Returns a function that converts Python values of an Arrow type to JSON; None if they need no conversion.
 
     Times are ISO text, those with a zone in UTC; decimals are text; bytes are base64; floats that are no numbers are
     `NaN`, `Infinity` and `-Infinity`, as in Spark's `to_json`; maps are objects.
@@ -252,11 +252,11 @@ _CONVERTERS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[Any],
     (pa.types.is_decimal, str),
     (is_bytes, _base64),
 )
-"""How values of scalar types become those of JSON; the first that fits."""
+"""Converters of scalar types to JSON, with tests for types; the first match counts."""
 
 
 def json_rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any]]:
-    """The rows of a batch as values that JSON has. By row, since JSON lines are rows."""
+    """Yields the rows of a batch as JSON values. By row, since JSON lines are rows."""
     values = []
     for column in batch.columns:
         convert, items = converter(column.type), column.to_pylist()
@@ -273,7 +273,7 @@ def _json(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema)
 
 
 def _csv(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-    """With a header. Nested values and bytes are texts, as in JSON."""
+    """Writes CSV with a header. Nested values and bytes are text, as in JSON."""
     texts = {
         field.name
         for field in schema
@@ -303,7 +303,7 @@ def _parquet(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Sche
 
 
 def _arrow(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-    """An Arrow stream, which programs can also read from a pipe."""
+    """Writes an Arrow stream, which programs can also read from a pipe."""
     with pa.ipc.new_stream(file, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
@@ -311,20 +311,20 @@ def _arrow(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema
 
 @contextmanager
 def _appearing(path: str) -> Iterator[IO[bytes]]:
-    """A file that has its name only once it is complete."""
+    """Opens a file that gets its name only once it is complete."""
     unfinished = f"{path}.part"
     try:
         with open(unfinished, "wb") as file:
             yield file
         os.replace(unfinished, path)
-    except BaseException:  # half a file is no use to anyone, an interrupted one included
+    except BaseException:  # half a file is useless, also after an interrupt
         if os.path.exists(unfinished):
             os.remove(unfinished)
         raise
 
 
 def sql(target: CommandTarget, query: str, tables: Iterable[str], as_of: str | None, form: Form) -> None:
-    """`hudi-py sql`."""
+    """Implements `hudi-py sql`."""
     try:
         import duckdb
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""How errors are shown on standard error, and the exit codes that stand for them."""
+"""Shows errors on standard error, and maps them to exit codes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EXIT_CODES: Final[dict[type[BaseException], int]] = {
 }
 """Exit code of the first class that an error belongs to; 1 for all others."""
 FOUND: Final = 5
-"""Exit code that stands for something to mend."""
+"""Exit code for findings that need action."""
 _INTERRUPTED: Final = 130
 
 _ERROR: Final = "Error: "
@@ -49,11 +49,11 @@ _WORDS: Final = {
     "(delete_savepoints=True)": "(--delete-savepoints)",
     "look at Table.locks.holders() again": "look at `hudi-py locks show` again",
 }
-"""Advice in messages of the Python API, and what it is on the command line."""
+"""Advice in messages of the Python API, with its counterpart on the command line."""
 
 
 def fail(error: BaseException, *, debug: bool, as_json: bool, table: str = "") -> int:
-    """Shows an error on standard error; its exit code. `table`: the one of several that it belongs to."""
+    """Shows an error on standard error and returns its exit code. `table` is the one of several that it belongs to."""
     code = next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
     if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):  # click wraps it
         code = _INTERRUPTED
@@ -78,7 +78,7 @@ def fail(error: BaseException, *, debug: bool, as_json: bool, table: str = "") -
 
 
 def _hint(error: click.UsageError) -> str:
-    """What may have been meant by an argument too many: a condition without its option."""
+    """Guesses what an extra argument means: a condition without its option."""
     extra = re.match(r"Got unexpected extra arguments? \((.*)\)", error.format_message())
     names = [name for param in error.ctx.command.params for name in param.opts] if error.ctx is not None else []
     name = next((name for name in ("--where", "--filter") if name in names), None)
@@ -95,7 +95,7 @@ def _message(error: BaseException) -> str:
 
 
 def _block(error: BaseException, table: str) -> str:
-    """An error as one block of text that fits the terminal."""
+    """Formats an error as a block of text that fits the terminal."""
     text = _message(error)
     if table and visible(table) not in text:
         text = f"{visible(table)}: {text}"
@@ -105,6 +105,6 @@ def _block(error: BaseException, table: str) -> str:
         return _ERROR + text
     width, hang = max(min(shutil.get_terminal_size().columns, 100), 40), " " * len(_ERROR)
     lines = text.splitlines()
-    if len(lines) == 1:  # others have their own layout
+    if len(lines) == 1:  # errors of several lines have their own layout
         lines = textwrap.wrap(text, width - len(hang), break_long_words=False, break_on_hyphens=False)
     return click.style(_ERROR, fg="red", bold=True) + f"\n{hang}".join(lines)

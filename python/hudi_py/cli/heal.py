@@ -1,4 +1,4 @@
-"""Commands that examine tables and mend them."""
+"""Commands that examine and repair tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FULL = click.option(
 @_FULL
 @click.pass_context
 def doctor(ctx: click.Context, target: CommandTarget, full: bool) -> None:
-    """Say what is wrong with a table, the most harmful first, and what mends it.
+    """Show what is wrong with a table, the most harmful first, and how to fix it.
 
     Only reads, and works on tables that cannot be opened. The exit code is 5 if there is anything to mend.
     """
@@ -54,9 +54,10 @@ def doctor(ctx: click.Context, target: CommandTarget, full: bool) -> None:
 @dry_run_option
 @yes_option
 def repair(target: CommandTarget, full: bool, lose_rows: bool, dry_run: bool, yes: bool) -> None:
-    """Mend what `doctor` finds.
+    """Repair what `doctor` finds.
 
-    Shows the plan and asks. What a repair removes or replaces is kept, so that `repairs undo` can bring it back.
+    Shows the plan and asks. Everything that a repair removes or replaces is kept, so that `repairs undo` can bring it
+    back.
     """
     from hudi_py.cli import health
 
@@ -80,7 +81,7 @@ def repairs_list(target: CommandTarget) -> None:
 @click.argument("id")
 @yes_option
 def repairs_undo(target: CommandTarget, id: str, yes: bool) -> None:
-    """Bring a table back to what it was before a repair."""
+    """Bring a table back to its state before a repair."""
     from hudi_py.cli import health
 
     confirm(f"Undo the repair {id} of {target.path}? Readers may see a state in between.", yes)
@@ -91,7 +92,7 @@ def repairs_undo(target: CommandTarget, id: str, yes: bool) -> None:
 @click.argument("id")
 @yes_option
 def repairs_forget(target: CommandTarget, id: str, yes: bool) -> None:
-    """Delete what a repair has kept. It cannot be undone any more."""
+    """Delete what a repair has kept. It can no longer be undone."""
     from hudi_py.cli import health
 
     confirm(f"Delete what the repair {id} of {target.path} has kept?", yes)

@@ -1,4 +1,4 @@
-"""The doctor and repairs: findings, plans and reports."""
+"""Runs the doctor and repairs: findings, plans and reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STYLES = {Severity.CRITICAL: "bold red", Severity.ERROR: "red", Severity.WARNIN
 
 
 def examine(target: CommandTarget, full: bool) -> bool:
-    """`hudi-py doctor`; whether the table is healthy."""
+    """Implements `hudi-py doctor`; returns whether the table is healthy."""
     found = hudi_py.doctor(target.path, target.options, full=full, storage_options=target.storage_options)
     if target.as_json:
         Screen().json(found.to_dict())
@@ -24,7 +24,7 @@ def examine(target: CommandTarget, full: bool) -> bool:
 
 
 def mend(target: CommandTarget, *, full: bool, lose_rows: bool, dry_run: bool, yes: bool) -> None:
-    """`hudi-py repair`."""
+    """Implements `hudi-py repair`."""
     storage_options, screen = target.storage_options, Screen()
     plan = hudi_py.repair_plan(
         target.path, target.options, full=full, lose_rows=lose_rows, storage_options=storage_options
@@ -50,7 +50,7 @@ def mend(target: CommandTarget, *, full: bool, lose_rows: bool, dry_run: bool, y
 
 
 def kept(target: CommandTarget) -> None:
-    """`hudi-py repairs list`."""
+    """Implements `hudi-py repairs list`."""
     screen = Screen()
     found = hudi_py.repairs(target.path, target.options, storage_options=target.storage_options)
     if target.as_json:
@@ -68,13 +68,13 @@ def kept(target: CommandTarget) -> None:
 
 
 def undo(target: CommandTarget, id: str) -> None:
-    """`hudi-py repairs undo`."""
+    """Implements `hudi-py repairs undo`."""
     found = hudi_py.undo_repair(target.path, id, target.options, storage_options=target.storage_options)
     _answer(target, found, f"Undone: the repair {id}. {counted(found.num_kept, 'file')} brought back.")
 
 
 def forget(target: CommandTarget, id: str) -> None:
-    """`hudi-py repairs forget`."""
+    """Implements `hudi-py repairs forget`."""
     found = hudi_py.forget_repair(target.path, id, target.options, storage_options=target.storage_options)
     _answer(target, found, f"Deleted what the repair {id} had kept: {counted(found.num_kept, 'file')}.")
 

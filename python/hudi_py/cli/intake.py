@@ -1,4 +1,4 @@
-"""Rows from files into tables; deletes, updates and erasures."""
+"""Writes rows from files into tables; deletes, updates and erases rows."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from hudi_py.table import Table
 from hudi_py.write.result import WriteResult
 
 _INEXACT: Final = r"^(\+|-?(0[0-9]|[0-9]{16,}$|[0.]*[1-9]\.?([0-9]\.?){17,}))"
-"""Numbers in text that floating-point numbers do not keep: a plus, leading zeros, long integers, over 17 digits."""
+"""Numbers in text that floats do not keep: a plus sign, leading zeros, long integers, more than 17 digits."""
 _JSON: Final = JSONDecoder()
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{16}")
 _ZONED: Final = r"[T ][0-9:.]+(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _log = logging.getLogger(__name__)
 _ARROW_FILE: Final = b"ARROW1"
-"""First bytes of an Arrow file; a stream has others."""
+"""First bytes of an Arrow file; a stream begins differently."""
 
 
 def write(target: CommandTarget, file: str, operation: str, form: str | None, new: TableCreation) -> None:
-    """`hudi-py write`."""
+    """Implements `hudi-py write`."""
     form, name = form or format_of(file), "standard input" if file == "-" else file
     if form is None:
         raise click.UsageError(f"The format of {name} is unknown: give --from.")
@@ -59,7 +59,7 @@ def write(target: CommandTarget, file: str, operation: str, form: str | None, ne
 
 
 def read_rows(file: IO[bytes], form: str, known: pa.Schema | None, name: str) -> Any:
-    """The rows of a file as Arrow. Columns of CSV and JSON that the table has are read in its types.
+    """Reads the rows of a file as Arrow. Columns of CSV and JSON that the table has are read in its types.
 
     Raises:
         SchemaMismatchError: the file cannot be read, or a value has another type.
@@ -78,7 +78,7 @@ def _csv(file: IO[bytes], types: dict[str, pa.DataType]) -> pa.Table:
         return csv.read_csv(
             pa.BufferReader(data),
             parse_options=csv.ParseOptions(newlines_in_values=True),
-            # empty texts are null: CSV writes both alike
+            # empty text is null: CSV writes both alike
             convert_options=csv.ConvertOptions(
                 column_types=types, strings_can_be_null=True, null_values=[""], include_columns=only
             ),
@@ -105,7 +105,8 @@ def _is_guess(kind: pa.DataType) -> bool:
 
 
 def _changed_as_numbers(texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts that were guessed to be numbers, of which a number would lose digits; or 0 and 1 beside true and false."""
+    """Restores text that was guessed to be numbers if a number would lose digits, or if it is 0 and 1 beside true and
+    false."""
     if pa.types.is_boolean(numbers.type):
         changed = pc.is_in(texts, value_set=pa.array(["0", "1"]))
     elif pa.types.is_integer(numbers.type):
@@ -141,7 +142,7 @@ def _json(file: IO[bytes], types: dict[str, pa.DataType]) -> pa.Table:
 
 
 def _as_text(kind: pa.DataType) -> pa.DataType:
-    """A type whose dates, times and bytes are text, as JSON has them."""
+    """Returns the type with text for dates, times and bytes, as in JSON."""
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_binary(kind):
         return pa.string()
     if pa.types.is_struct(kind):
@@ -150,7 +151,7 @@ def _as_text(kind: pa.DataType) -> pa.DataType:
 
 
 def _of_text(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
-    """Values read as `_as_text` in the type that is wanted. Bytes are base64, as `read` writes them.
+    """Converts values read as `_as_text` to the wanted type. Bytes are base64, as `read` writes them.
 
     Raises:
         SchemaMismatchError: a text is no value of the type.
@@ -188,12 +189,13 @@ def _has_double(kind: pa.DataType) -> bool:
 
 
 def _check_numbers(data: bytes, guessed: dict[str, pa.DataType]) -> None:
-    """Refuses whole numbers that doubles would change, as which they are guessed beside fractions and beyond 64 bits.
+    """Refuses whole numbers that would change as doubles, which they are guessed to be beside fractions and beyond 64
+    bits.
 
     Raises:
         SchemaMismatchError: there is one.
     """
-    # a Python loop over the few lines that have a number as long
+    # a Python loop over the few lines with a number that long
     for line in data.splitlines() if guessed and _LONG_NUMBER.search(data) else ():
         text = line.decode().strip().removeprefix("\ufeff") if _LONG_NUMBER.search(line) else ""
         while text:
@@ -220,7 +222,7 @@ def _changed(value: Any, kind: pa.DataType) -> int | None:
 
 
 def _parquet(file: IO[bytes], types: dict[str, pa.DataType]) -> pa.RecordBatchReader:
-    # standard input cannot seek; `pre_buffer` would keep all that has been read
+    # standard input cannot seek; `pre_buffer` would keep everything that has been read
     found = parquet.ParquetFile(file if file.seekable() else pa.BufferReader(file.read()), pre_buffer=False)
     return pa.RecordBatchReader.from_batches(found.schema_arrow, found.iter_batches())
 
@@ -242,7 +244,7 @@ _READERS: Final[dict[str, Callable[[IO[bytes], dict[str, pa.DataType]], Any]]] =
 
 @dataclass(frozen=True, slots=True)
 class Doomed:
-    """What to delete; one of the three is set."""
+    """What to delete; exactly one field is set."""
 
     where: str | None
     keys: list[str] | None
@@ -250,7 +252,7 @@ class Doomed:
 
 
 def delete(target: CommandTarget, doomed: Doomed, dry_run: bool, yes: bool) -> None:
-    """`hudi-py delete`."""
+    """Implements `hudi-py delete`."""
     table = target.open()
     if dry_run or (not yes and sys.stdin.isatty()):
         count = _count(table, doomed)
@@ -271,7 +273,7 @@ def delete(target: CommandTarget, doomed: Doomed, dry_run: bool, yes: bool) -> N
 
 
 def _count(table: Table, doomed: Doomed) -> int:
-    """How many rows would be deleted. In partitions, `*` stands for any text, as in `delete_partition`."""
+    """Counts the rows that would be deleted. In partitions, `*` stands for any text, as in `delete_partition`."""
     partitions = None
     if doomed.partition:
         patterns = [re.compile(".*".join(map(re.escape, path.strip("/").split("*")))) for path in doomed.partition]
@@ -283,7 +285,7 @@ def _count(table: Table, doomed: Doomed) -> int:
 
 
 def update(target: CommandTarget, assignments: dict[str, str], where: str | None, dry_run: bool) -> None:
-    """`hudi-py update`."""
+    """Implements `hudi-py update`."""
     table = target.open()
     if dry_run:
         _would(target, "updated", table.scan(filter=where).count())
@@ -292,7 +294,7 @@ def update(target: CommandTarget, assignments: dict[str, str], where: str | None
 
 
 def report(target: CommandTarget, result: WriteResult, statement: str = "") -> None:
-    """Says what a write did; `statement`: what it was, if that is not its operation."""
+    """Reports what a write did. `statement` names it, if that is not its operation."""
     screen = Screen()
     if target.as_json:
         screen.json(result)
@@ -318,7 +320,7 @@ def _would(target: CommandTarget, word: str, count: int) -> None:
 
 
 def _key_columns(table: Table) -> list[str]:
-    """Columns that identify a row: those of its key, of its partition, and of its order."""
+    """Returns columns that identify a row: record key, partition and ordering columns."""
     properties = table.properties
     keys = ("hoodie.table.recordkey.fields", "hoodie.table.partition.fields", "hoodie.table.ordering.fields")
     texts = [properties.get(key, "") for key in keys]
@@ -336,7 +338,7 @@ class ErasureRequest:
 
 
 def erase(target: CommandTarget, asked: ErasureRequest, dry_run: bool, yes: bool) -> bool:
-    """`hudi-py erase`; whether nothing is left of the rows."""
+    """Implements `hudi-py erase`; returns whether nothing is left of the rows."""
     table, screen = target.open(), Screen()
     question = f"Erase rows from {table.uri} for good?"
     if dry_run or (not yes and sys.stdin.isatty()):
@@ -348,7 +350,7 @@ def erase(target: CommandTarget, asked: ErasureRequest, dry_run: bool, yes: bool
         if dry_run or (not plan.needed and not target.as_json):
             return True
         refused = plan.in_the_way or (plan.savepoints and not asked.delete_savepoints)
-        yes = bool(refused) or not plan.needed  # then nothing is changed, and there is nothing to ask
+        yes = bool(refused) or not plan.needed  # nothing will change, so there is no question to ask
         question = f"Erase {counted(plan.num_rows, 'row')}, and older versions, from {table.uri} for good?"
     confirm(question, yes)
     report = table.erase(

@@ -1,4 +1,4 @@
-"""Commands that look at a table and change nothing, and the one that explains options."""
+"""Commands that show a table without changing it, and the one that explains options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _AS_OF = click.option("--as-of", metavar="TIME", help="State as of an instant or
 )
 @click.option("--properties", is_flag=True, help="Print the table's hoodie.properties instead.")
 def show(target: CommandTarget, properties: bool) -> None:
-    """Show what a table is, how it is doing, and what to do next."""
+    """Show what a table is, what state it is in, and what to do next."""
     from hudi_py.cli import overview
 
     (overview.show_properties if properties else overview.show)(target)
@@ -110,7 +110,7 @@ def schema(target: CommandTarget, meta: bool, as_of: str | None) -> None:
 )
 @click.option("--rows", is_flag=True, help="Also count the rows; reads the slices that have logs.")
 def stats(target: CommandTarget, rows: bool) -> None:
-    """Show the sizes of files, and how much the writes had to rewrite."""
+    """Show file sizes, and how much the writes had to rewrite."""
     from hudi_py.cli import overview
 
     overview.stats(target, rows)
@@ -125,7 +125,7 @@ def stats(target: CommandTarget, rows: bool) -> None:
 @click.argument("after", metavar="[TO]", required=False)
 @click.option("--keys", is_flag=True, help="List the record keys that were added, changed and removed.")
 def diff(target: CommandTarget, before: str, after: str | None, keys: bool) -> None:
-    """Compare rows, files and schema as of two times.
+    """Compare rows, files and schema of two times.
 
     FROM and TO are instants or times; TO is now by default. Rows are compared by their keys and commits, so no column
     of the user is read.
@@ -144,9 +144,9 @@ def diff(target: CommandTarget, before: str, after: str | None, keys: bool) -> N
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @click.option("--full", is_flag=True, help="Have the doctor read every row, not a sample.")
 def report(target: CommandTarget, output: str | None, opened: bool, full: bool) -> None:
-    """Write a page to look at: timeline, sizes, writes, services, findings.
+    """Write a report page: timeline, sizes, writes, services, findings.
 
-    The page is one HTML file that needs nothing else and requests nothing.
+    The page is a single HTML file that loads nothing else.
     """
     from hudi_py.cli import overview
 
@@ -170,7 +170,7 @@ def plans(target: CommandTarget) -> None:
 @click.argument("words", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def options(words: tuple[str, ...], as_json: bool) -> None:
-    """Explain options: all, or those with all these words in their key or meaning, the best matches first."""
+    """Explain options: all of them, or those with all these words in their key or meaning, best matches first."""
     from hudi_py.config.docs import reference
     from hudi_py.config.options import ALL
 
@@ -183,8 +183,8 @@ def options(words: tuple[str, ...], as_json: bool) -> None:
 
 
 def _rank(words: Sequence[str], keys: str, meaning: str) -> int:
-    """Rates how an option matches, by its worst word: 0 for a part of a key, 1 for a text within one, 2 for a word of
-    the meaning, 3 for a text within that."""
+    """Rates how well an option matches, by its worst word: 0 for a part of the key, 1 for text within a part, 2 for a
+    word of the meaning, 3 for text within a word."""
     places = (set(re.split(r"[._ ]", keys)), keys, set(re.findall(r"\w+", meaning)), meaning)
     ranks = [next((rank for rank, place in enumerate(places) if word in place), _NO_MATCH) for word in words]
     return max(ranks, default=0)

@@ -1,4 +1,4 @@
-"""The entry point: the commands, and how warnings are shown."""
+"""The entry point: the commands, and the display of warnings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Program(click.Group):
         try:
             code = super().main(given, **{**more, "prog_name": PROGRAM, "standalone_mode": False})
             sys.stdout.flush()
-        except BrokenPipeError:  # the reader has seen enough, as `head` does
+        except BrokenPipeError:  # the reader has seen enough, such as `head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
         except (Exception, KeyboardInterrupt) as error:

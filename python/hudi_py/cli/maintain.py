@@ -24,7 +24,7 @@ _RUN = click.option("--run", metavar="INSTANT", help="Run this pending plan; `ol
 def _planned(
     service: str, name: str, about: str, examples: Sequence[str], arguments: Mapping[str, str] | None = None
 ) -> None:
-    """Declare the command of a service with plans that deletes nothing.
+    """Declares the command of a service with plans that deletes nothing.
 
     `arguments`: those of the service, which are texts, with their help. They are named here, too, so that the help of
     the command line loads no service.
@@ -136,7 +136,7 @@ _planned(
 
 
 def _version_command(name: str, about: str, examples: Sequence[str], *, newest: bool) -> None:
-    """Declare a command that changes the version of a table."""
+    """Declares a command that changes the version of a table."""
 
     def command(target: CommandTarget, to: int, dry_run: bool, yes: bool) -> None:
         from hudi_py.cli import services
@@ -171,7 +171,7 @@ _version_command(
 
 
 class _AnyService(Documented):
-    """The command that runs a service by its name. Its help lists the services."""
+    """The command that runs a service by name. Its help lists the services."""
 
     ignore_unknown_options = True
 
@@ -261,7 +261,7 @@ def rollback(target: CommandTarget, instant: str, with_newer: bool, dry_run: boo
 @dry_run_option
 @yes_option
 def restore(target: CommandTarget, instant: str, dry_run: bool, yes: bool) -> None:
-    """Go back to a savepoint, or to the latest one. Everything later is undone for good."""
+    """Go back to a savepoint, by default the latest. Everything after it is undone for good."""
     from hudi_py.cli import services
 
     table = target.open()
@@ -358,7 +358,7 @@ def index_create(
 @table_command(index, "refresh", examples=["hudi-py index refresh /data/trips by_driver"])
 @click.argument("name")
 def index_refresh(target: CommandTarget, name: str) -> None:
-    """Build the index NAME anew."""
+    """Rebuild the index NAME."""
     from hudi_py.cli import services
 
     services.refresh_index(target, name)
@@ -404,7 +404,7 @@ def metadata_verify(ctx: click.Context, target: CommandTarget, partitions: tuple
 )
 @click.argument("partitions", metavar="[PARTITION]...", nargs=-1)
 def metadata_rebuild(target: CommandTarget, partitions: tuple[str, ...]) -> None:
-    """Build partitions of the metadata table anew, by default all that exist.
+    """Rebuild partitions of the metadata table, by default all that exist.
 
     Partitions that are named are created if they do not exist.
     """
@@ -440,7 +440,7 @@ def locks_show(target: CommandTarget) -> None:
 @click.argument("owner")
 @yes_option
 def locks_break(target: CommandTarget, owner: str, yes: bool) -> None:
-    """Release the lock of an OWNER that is no longer running, as `locks show` names it."""
+    """Release the lock of an OWNER that no longer runs, given its id in `locks show`."""
     from hudi_py.cli import services
 
     services.break_lock(target, owner, yes)

@@ -1,4 +1,4 @@
-"""`hudi-py show`, `stats` and `report`: what a table is, how it is doing, what to do next; its sizes; it as a page."""
+"""`hudi-py show`, `stats` and `report`: state of a table and what to do next, its sizes, and the report page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ALL_PARTITIONS = "all"
 
 
 def show(target: CommandTarget) -> None:
-    """`hudi-py show`."""
+    """Implements `hudi-py show`."""
     table, screen = target.open(), Screen()
     found = overview(read_facts(table), target.path)
     if target.as_json:
@@ -49,7 +49,7 @@ def show(target: CommandTarget) -> None:
 
 
 def show_properties(target: CommandTarget) -> None:
-    """`hudi-py show --properties`."""
+    """Implements `hudi-py show --properties`."""
     properties, screen = dict(sorted(target.open().properties.items())), Screen()
     if target.as_json:
         screen.json(properties)
@@ -59,7 +59,7 @@ def show_properties(target: CommandTarget) -> None:
 
 
 def stats(target: CommandTarget, rows: bool) -> None:
-    """`hudi-py stats`."""
+    """Implements `hudi-py stats`."""
     table, screen = target.open(), Screen()
     files = records(table.files())
     found: dict[str, Any] = {"base_files": sizes(files), "writes": totals(table.history())}
@@ -100,7 +100,7 @@ def stats(target: CommandTarget, rows: bool) -> None:
 
 
 def report(target: CommandTarget, output: str | None, opened: bool, full: bool) -> None:
-    """Writes the page, says where it is, and opens it."""
+    """Writes the page, prints its path, and opens it."""
     table, screen = target.open(), Screen()
     name = re.sub(r"[^\w.-]+", "_", TableConfig(dict(table.properties)).name).strip("._") or "table"
     path = table.report(output or f"{name}-report.html", full=full)
@@ -113,7 +113,7 @@ def report(target: CommandTarget, output: str | None, opened: bool, full: bool) 
 
 
 def sizes(files: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sizes of the base files of each partition, and of all."""
+    """Returns sizes of the base files of each partition, and of all."""
     by_partition: dict[str, list[int]] = {}
     for row in files:
         if row["base_file"]:

@@ -44,7 +44,7 @@ class ScanQuery:
 
 
 def _query_options(body: Body) -> Body:
-    """Options of a scan, passed as one `ScanQuery`."""
+    """Declares the options of a scan, passed as one `ScanQuery`."""
 
     @wraps(body)
     def run(*args: Any, **named: Any) -> Any:
@@ -96,7 +96,7 @@ def read(target: CommandTarget, query: ScanQuery, meta: bool, to: str | None, ou
 @table_command(_GROUP, "explain", several=True, examples=["hudi-py explain /data/trips -f \"city = 'oslo'\""])
 @_query_options
 def explain(target: CommandTarget, query: ScanQuery) -> None:
-    """Show which files a read would open, and what leaves out the others."""
+    """Show which files a read would open, and why it skips the others."""
     from hudi_py.cli import export
 
     export.explain(target, query)
@@ -140,7 +140,7 @@ def sql(
 
 @dataclass(frozen=True, slots=True)
 class TableCreation:
-    """How a table is made that does not exist yet."""
+    """How to create a table that does not exist yet."""
 
     record_key: list[str] | None
     partition_by: list[str] | None
@@ -174,7 +174,7 @@ def write(
     """Write the rows of a file as one commit.
 
     FILE is CSV with a header, JSON with one object per line, Parquet or Arrow; - is standard input. The table is
-    created if there is none. Values of CSV and JSON are read in the types of the table's columns.
+    created if it does not exist. Values of CSV and JSON are read in the types of the table's columns.
     """
     from hudi_py.cli import intake
 
@@ -239,7 +239,7 @@ def erase(
 ) -> None:
     """Erase rows from every file, and report what is left of them.
 
-    Deletes the rows, removes all older versions of their file groups, builds indexes anew, then reads every file again.
+    Deletes the rows, removes all older versions of their file groups, rebuilds indexes, then reads every file again.
     Time travel to earlier states of these file groups is impossible afterwards. The exit code is 5 if anything is left.
     """
     from hudi_py.cli import intake as run

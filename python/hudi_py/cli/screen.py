@@ -1,9 +1,8 @@
-"""What commands print: tables and facts for people, JSON for programs; and the answers for several tables, one after
-the other.
+"""Prints the output of commands: tables and facts for people, JSON for programs, also for several tables in turn.
 
-On a terminal, tables fit its width: long texts are shortened, and columns that do not fit are left out and named. When
-the output is not a terminal, nothing is shortened or left out, and there are no colours. Names and values of a table
-never steer a terminal: their control characters are shown as escapes, in JSON as JSON's.
+On a terminal, tables fit its width: long text is shortened, and columns that do not fit are left out and named. If the
+output is not a terminal, nothing is shortened or left out, and there are no colours. Names and values of a table never
+control a terminal: their control characters are shown as escapes, in JSON as JSON's.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from hudi_py.cli.failure import FOUND, fail
 from hudi_py.model.words import visible, visible_json
 
 _TABLE: Final[ContextVar[str]] = ContextVar("table", default="")
-"""The path of the table that is answered for, where a command has several."""
+"""The path of the current table, if a command has several."""
 _GAP: Final = 2
 _MIN_WIDTH: Final = 8
-"""Width to which a text may be shortened, if its name is not longer."""
+"""Minimum width of a shortened text, unless the column's name is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class ScreenColumn:
     name: str
     right: bool = False
     keep: bool = False
-    """Whether its texts are never shortened, such as instants, which people copy."""
+    """Whether its text is never shortened, such as instants, which people copy."""
 
 
 def number(name: str) -> ScreenColumn:
@@ -71,7 +70,7 @@ class Screen:
         self._print(Text(visible(text), "bold"))
 
     def path(self, text: str, style: str = "") -> None:
-        """A line that is never broken, so that paths in it can be copied."""
+        """Prints a line that is never broken, so that paths in it can be copied."""
         text = visible(text)
         if self.terminal:
             self._console.print(Text(text, style), soft_wrap=True)
@@ -79,7 +78,7 @@ class Screen:
             print(text)
 
     def line(self, text: str = "", style: str = "", *, hang: int = 0) -> None:
-        """A line of text; on a terminal, what does not fit goes on below, `hang` columns from the left."""
+        """Prints a line of text; on a terminal the rest continues below, indented by `hang` columns."""
         text = visible(text)
         lines = [text]
         if self.terminal and cell_len(text) > self.width:
@@ -90,7 +89,7 @@ class Screen:
             self._print(Text(each, style))
 
     def note(self, text: str) -> None:
-        """A remark about the output: below it on a terminal, otherwise on standard error."""
+        """Prints a remark about the output: below it on a terminal, otherwise on standard error."""
         text = visible(text)
         if self.terminal:
             self._print(Text(text, "dim"))
@@ -98,7 +97,7 @@ class Screen:
             click.echo(text, err=True)
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Names and values, one pair a line; long values go on below themselves."""
+        """Prints names and values, one pair a line; long values continue below themselves."""
         known = [(visible(name), visible(value)) for name, value in pairs if value]
         left = max((len(name) for name, _ in known), default=0) + _GAP
         for name, value in known:
@@ -107,7 +106,7 @@ class Screen:
                 self._print(Text.assemble((name.ljust(left) if at == 0 else " " * left, "cyan"), part))
 
     def table(self, columns: Sequence[ScreenColumn], rows: Sequence[Sequence[Any]], *, empty: str) -> None:
-        """A table; `empty` is said if it has no rows."""
+        """Prints a table; prints `empty` if it has no rows."""
         if not rows:
             self.note(empty)
             return
@@ -141,17 +140,17 @@ class Screen:
         return (" " * _GAP).join(cells).rstrip()
 
     def json(self, value: Any) -> None:
-        """One JSON object, on one line."""
+        """Prints one JSON object, on one line."""
         print(to_json(_headed(value)))
 
     def json_lines(self, rows: Iterable[Any]) -> None:
-        """A JSON object on each line."""
+        """Prints a JSON object on each line."""
         for row in rows:
             print(to_json(_headed(row)))
 
     @contextmanager
     def part(self, path: str, *, first: bool, as_json: bool) -> Iterator[None]:
-        """Heads what is printed within by the table that it belongs to: a line of text, or a member of each object."""
+        """Labels everything printed within with its table: a heading, or a member of each object."""
         if not as_json:
             if not first:
                 self.line()
@@ -170,8 +169,8 @@ class Screen:
 
 
 def fitted(columns: Sequence[ScreenColumn], natural: Sequence[int], width: int) -> list[int]:
-    """Widths of the leading columns that fit: the widest texts are shortened first, then columns are left out from the
-    end. At least one column is kept."""
+    """Returns widths of the leading columns that fit: the widest text is shortened first, then columns are left out
+    from the end. At least one column remains."""
     widths = list(natural)
     least = [
         size if column.keep else min(size, max(cell_len(column.name), _MIN_WIDTH))
@@ -194,7 +193,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def shown(value: Any) -> str:
-    """A value as one line of text for people."""
+    """Formats a value as one line of text for people."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -213,7 +212,7 @@ def to_json(value: Any) -> str:
 
 
 def records(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows of a report, which are few."""
+    """Returns the rows of a report, which are few."""
     found: list[dict[str, Any]] = table.to_pylist()
     return found
 
@@ -224,7 +223,7 @@ def _headed(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for: times are ISO text, decimals are text, bytes are hexadecimal."""
+    """Converts values without a JSON form: times become ISO text, decimals text, bytes hexadecimal."""
     if is_dataclass(value) and not isinstance(value, type):
         return value.to_dict() if hasattr(value, "to_dict") else asdict(value)
     if isinstance(value, datetime):
@@ -247,7 +246,7 @@ def _padded(text: str, width: int, column: ScreenColumn) -> str:
 
 
 def answer_each(paths: Sequence[str], answer: Callable[[str], Any], *, debug: bool, as_json: bool) -> int:
-    """Answers for each table, whatever became of the one before; the worst exit code.
+    """Runs a command for each table, even if an earlier one failed; returns the worst exit code.
 
     Errors are worse than findings, and of two errors the one with the higher code.
 
@@ -259,7 +258,7 @@ def answer_each(paths: Sequence[str], answer: Callable[[str], Any], *, debug: bo
     for number, path in enumerate(paths):
         with screen.part(path, first=number == 0, as_json=as_json):
             codes.append(_answer(path, answer, debug=debug, as_json=as_json))
-        sys.stdout.flush()  # so that errors come below their heading
+        sys.stdout.flush()  # so that errors appear below their heading
     return max(codes, key=lambda code: (code not in (0, FOUND), code))
 
 
@@ -270,7 +269,7 @@ def _answer(path: str, answer: Callable[[str], Any], *, debug: bool, as_json: bo
         return end.exit_code
     except (click.UsageError, BrokenPipeError):
         raise
-    except Exception as error:  # as the program shows any error of a command
+    except Exception as error:  # shown like any other error of a command
         if isinstance(error.__context__, KeyboardInterrupt):
             raise
         return fail(error, debug=debug, as_json=as_json, table=path)

@@ -1,4 +1,4 @@
-"""Table services: previews, questions and reports."""
+"""Runs table services: previews, questions and reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_ROWS = 50
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """Which part of a planned service to do; everything if nothing is set."""
+    """Which phase of a planned service to run; all phases if nothing is set."""
 
     schedule: bool
     run: str | None
@@ -43,7 +43,7 @@ class Undone:
 
 
 def planned(target: CommandTarget, plans: ServicePlans[Any], how: How) -> None:
-    """A service with plans, such as `compact`."""
+    """Runs a service with plans, such as `compact`."""
     if how.dry_run:
         _preview(target, plans.preview())
     elif how.schedule:
@@ -55,7 +55,7 @@ def planned(target: CommandTarget, plans: ServicePlans[Any], how: How) -> None:
 
 
 def described() -> list[tuple[str, str]]:
-    """The name of each service, and what it does and takes."""
+    """Returns the name of each service, with its purpose and arguments."""
     return [
         (each.name, " ".join([f"{each.help}.", *(f"{_flag(own.name)}: {own.help}." for own in each.arguments)]))
         for each in SERVICES.values()
@@ -71,7 +71,7 @@ def run_service(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """`hudi-py run`."""
+    """Implements `hudi-py run`."""
     arguments = _named(name, texts)
     if dry_run and "dry_run" in _kinds(name):
         arguments["dry_run"], dry_run = True, False
@@ -95,8 +95,8 @@ def _kinds(name: str) -> dict[str, type]:
 
 
 def _named(name: str, texts: Sequence[str]) -> dict[str, Any]:
-    """The arguments of a service from `--name value`, `--name=value`, or `--name` alone of one that is true or false.
-    Those that it does not take are left for `check_call` to refuse."""
+    """Parses the arguments of a service: `--name value`, `--name=value`, or `--name` alone for a flag. Unknown
+    arguments are left for `check_call` to refuse."""
     left, arguments = list(texts), dict[str, Any]()
     while left:
         flag, separator, value = left.pop(0).partition("=")
@@ -117,7 +117,7 @@ def _flag(name: str) -> str:
 
 
 def clean(target: CommandTarget, how: How, yes: bool) -> None:
-    """`hudi-py clean`."""
+    """Implements `hudi-py clean`."""
     table = target.open()
     plans = table.cleaning
     if how.dry_run:
@@ -139,7 +139,7 @@ def clean(target: CommandTarget, how: How, yes: bool) -> None:
 
 
 def change_version(target: CommandTarget, name: str, to: int, dry_run: bool, yes: bool) -> None:
-    """`hudi-py upgrade` and `downgrade`: shows what it means, asks, and does it."""
+    """Implements `hudi-py upgrade` and `downgrade`: shows the consequences, asks, and does it."""
     table = target.open()
     change, screen = getattr(table, name), Screen()
     found = change(to, dry_run=True)
@@ -156,7 +156,7 @@ def change_version(target: CommandTarget, name: str, to: int, dry_run: bool, yes
 
 
 def archive(target: CommandTarget, dry_run: bool) -> None:
-    """`hudi-py archive`."""
+    """Implements `hudi-py archive`."""
     table, screen = target.open(), Screen()
     if not dry_run:
         report(target, table.archive())
@@ -173,7 +173,7 @@ def archive(target: CommandTarget, dry_run: bool) -> None:
 
 
 def agreed(target: CommandTarget, undone: Undone, dry_run: bool, yes: bool) -> bool:
-    """Whether to go on with a rollback or restore; shows what it would undo on a dry run, otherwise asks."""
+    """Decides whether to go on with a rollback or restore: shows what it would undo on a dry run, otherwise asks."""
     screen, count = Screen(), counted(len(undone.instants), "instant")
     if dry_run:
         if target.as_json:
@@ -190,7 +190,7 @@ def agreed(target: CommandTarget, undone: Undone, dry_run: bool, yes: bool) -> b
 
 
 def report(target: CommandTarget, found: ServiceReport) -> None:
-    """Says what a service did."""
+    """Reports what a service did."""
     screen = Screen()
     if target.as_json:
         screen.json(found.to_dict())
@@ -214,7 +214,7 @@ def refresh_index(target: CommandTarget, name: str) -> None:
 
 
 def drop_index(target: CommandTarget, name: str, yes: bool) -> None:
-    """`hudi-py index drop`."""
+    """Implements `hudi-py index drop`."""
     table = target.open()
     confirm(f"Drop the index {name} of {table.uri}, and what depends on it?", yes)
     table.indexes.drop(name)
@@ -230,7 +230,7 @@ def _said(target: CommandTarget, facts: Mapping[str, object], text: str) -> None
 
 
 def verify(target: CommandTarget, partitions: Sequence[str]) -> bool:
-    """`hudi-py metadata verify`; whether all is well."""
+    """Implements `hudi-py metadata verify`; returns whether all is well."""
     found, screen = target.open().metadata.verify(*partitions), Screen()
     if target.as_json:
         screen.json(found.to_dict())
@@ -241,7 +241,7 @@ def verify(target: CommandTarget, partitions: Sequence[str]) -> bool:
 
 
 def rebuild(target: CommandTarget, partitions: Sequence[str]) -> None:
-    """`hudi-py metadata rebuild`."""
+    """Implements `hudi-py metadata rebuild`."""
     built, screen = target.open().metadata.rebuild(*partitions), Screen()
     if target.as_json:
         screen.json({"rebuilt": built})
@@ -250,7 +250,7 @@ def rebuild(target: CommandTarget, partitions: Sequence[str]) -> None:
 
 
 def drop(target: CommandTarget, partitions: Sequence[str], yes: bool) -> None:
-    """`hudi-py metadata drop`."""
+    """Implements `hudi-py metadata drop`."""
     table, screen = target.open(), Screen()
     confirm(f"Drop {', '.join(partitions)} of the metadata table of {table.uri}, and what depends on them?", yes)
     dropped = table.metadata.drop(*partitions)
@@ -261,7 +261,7 @@ def drop(target: CommandTarget, partitions: Sequence[str], yes: bool) -> None:
 
 
 def break_lock(target: CommandTarget, owner: str, yes: bool) -> None:
-    """`hudi-py locks break`."""
+    """Implements `hudi-py locks break`."""
     table, screen = target.open(), Screen()
     confirm(f"Release the lock of {table.uri} that {owner} holds? A holder that still runs will fail.", yes)
     table.locks.release(owner)
@@ -282,7 +282,7 @@ def _scheduled(target: CommandTarget, instant: InstantTime | None) -> None:
 
 
 def _preview(target: CommandTarget, found: Preview) -> None:
-    """What a plan made now would contain: file groups to rewrite, or files to delete."""
+    """Returns what a plan made now would contain: file groups to rewrite, or files to delete."""
     screen, rows = Screen(), found.rows
     if target.as_json:
         screen.json({"dry_run": True, "reason": found.reason, "plan": list(rows)})

@@ -1,4 +1,4 @@
-"""Commands that show tables to other systems."""
+"""Commands that publish tables to other systems."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _DONE = {
 def register(target: CommandTarget, catalogs: list[str] | None, database: str | None, name: str | None) -> None:
     """Register the table with catalogs.
 
-    By default with the Hive metastore. An entry that is there is brought up to date.
+    By default with the Hive metastore. An existing entry is updated.
     """
     from hudi_py.cli.screen import Screen
     from hudi_py.config import interop as config
@@ -98,7 +98,7 @@ def publish(
 ) -> None:
     """Publish the newest state.
 
-    The metadata lies in the folder `metadata` of the table.
+    The metadata is in the folder `metadata` of the table.
     """
     from hudi_py.cli.screen import Screen
     from hudi_py.interop import iceberg as interop

@@ -1,4 +1,4 @@
-"""Lists: timeline, files, partitions, schema, plans, savepoints, locks."""
+"""Prints lists: timeline, files, partitions, schema, plans, savepoints, locks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSTANT: Final = ScreenColumn("instant", keep=True)
 
 @dataclass(frozen=True, slots=True)
 class InstantFilter:
-    """The instants to list."""
+    """Which instants to list."""
 
     limit: int | None = None
     action: str | None = None
@@ -28,7 +28,7 @@ class InstantFilter:
 
 
 def instants(table: Table, wanted: InstantFilter) -> list[dict[str, Any]]:
-    """Instants, the newest first, each with what it wrote (None for those that write no rows)."""
+    """Lists instants, newest first, each with what it wrote (None for those that write no rows)."""
     written = {row["instant"]: row for row in records(table.history(archived=wanted.archived))}
     found = []
     for row in reversed(records(table.instants(archived=wanted.archived))):
@@ -41,7 +41,7 @@ def instants(table: Table, wanted: InstantFilter) -> list[dict[str, Any]]:
 
 
 def timeline(target: CommandTarget, wanted: InstantFilter) -> None:
-    """`hudi-py timeline`."""
+    """Implements `hudi-py timeline`."""
     found, screen = instants(target.open(), wanted), Screen()
     if target.as_json:
         screen.json_lines(found)
@@ -74,7 +74,7 @@ def _check_partition(table: Table, wanted: str, as_of: str | None) -> None:
 
 
 def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str | None) -> None:
-    """`hudi-py files`."""
+    """Implements `hudi-py files`."""
     table, screen = target.open(), Screen()
     found = records(table.files(as_of=as_of))
     if partition is not None:
@@ -111,7 +111,7 @@ def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str |
 
 
 def partitions(target: CommandTarget, as_of: str | None) -> None:
-    """`hudi-py partitions`."""
+    """Implements `hudi-py partitions`."""
     found, screen = records(target.open().partitions(as_of=as_of)), Screen()
     if target.as_json:
         screen.json_lines(found)
@@ -124,7 +124,7 @@ def partitions(target: CommandTarget, as_of: str | None) -> None:
 
 
 def schema(target: CommandTarget, meta: bool, as_of: str | None) -> None:
-    """`hudi-py schema`."""
+    """Implements `hudi-py schema`."""
     table, screen = target.open(), Screen()
     columns = table.schema if as_of is None else table.scan(as_of=as_of).schema
     config = {key: table.properties.get(f"hoodie.table.{key}", "") for key in ("recordkey.fields", "partition.fields")}
@@ -225,7 +225,7 @@ def _size(size: int | None) -> str | None:
 
 
 def _names(text: str) -> list[str]:
-    """Return the names of fields, without the `:TYPE` of custom key generators."""
+    """Returns the names of fields, without the `:TYPE` of custom key generators."""
     return [part.strip().split(":")[0] for part in text.split(",")]
 
 

@@ -1,5 +1,5 @@
-"""Reads single files of a table for their rows, whether or not they count: also those of older versions, of writes that
-were rolled back, and deletes; and says which versions belong to what is to be erased."""
+"""Reads the rows of single files, including those of older versions, rolled-back writes and deletes, and decides which
+versions to erase."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from hudi_py.storage import FileInfo, FolderStorage, Storage
 _LOGGED = (BlockType.AVRO, BlockType.PARQUET, BlockType.HFILE, BlockType.DELETE)
 Mask = npt.NDArray[np.bool_]
 _MIN_TEXT: Final = 6
-"""Characters of a key from which on a text that holds it is no accident."""
+"""Minimum length of a key for a text search: a longer key is hardly in a text by accident."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class DataFiles:
     storage: Storage
     config: TableConfig
     spec: ReadSpec
-    """How a scan of the filter's columns and the record key reads rows. `logs` may be None."""
+    """How to read the record key and the filter's columns. `logs` may be None."""
     sources: Mapping[tuple[str, str], str]
     """The source of each base file that was bootstrapped without its rows."""
 
     def versions(self, info: FileInfo, place: tuple[str, str]) -> Iterator[pa.Table]:
-        """The versions of rows in a base file, log or change log, a portion at a time: the record key, and the columns
-        of the filter where the file has rows, not only keys.
+        """Yields the versions of rows in a base file, log or change log, a portion at a time: the record key, and the
+        columns of the filter if the file has more than keys.
 
         Args:
             place: the folder in which the file's partition lies, usually that of the table, and the partition's path.
@@ -102,7 +102,7 @@ class DataFiles:
             yield pa.table({RECORD_KEY: combined(versions.entries[ENTRY_KEY])})
 
     def _of_changes(self, block: LogBlock) -> Iterator[pa.Table]:
-        """The rows before and after the changes of a block of a change log; the keys alone where it logs no rows."""
+        """Yields the rows before and after the changes of a block of a change log; only the keys if it logs no rows."""
         schema = json.loads(block.header[HeaderKey.SCHEMA])
         changes = decode_log_content([read_content(self.storage, block)], schema, context=block.path)
         names = changes.schema.names
@@ -116,7 +116,7 @@ class DataFiles:
             rows = pa.RecordBatch.from_arrays(images.flatten(), names=[each.name for each in images.type])
             keys = record_keys(rows, fields)
             yield pa.Table.from_batches([rows]).append_column(RECORD_KEY, keys)
-            if len(fields) == 1:  # as some key generators make it
+            if len(fields) == 1:  # as some key generators build it
                 yield pa.table({RECORD_KEY: pc.binary_join_element_wise(fields[0], keys, ":")})
 
     @cached_property
@@ -134,15 +134,15 @@ class DataFiles:
 
 
 def stored_keys(storage: Storage, path: str) -> Iterator[tuple[pa.StringArray, pa.StringArray]]:
-    """Record keys and partition paths of the rows in a file of rows that is no data file of the table; nothing if it
-    has no such columns."""
+    """Yields record keys and partition paths of rows in a file that is no data file of the table; nothing if it has no
+    such columns."""
     for batch in iter_base_batches(storage, path, [RECORD_KEY, PARTITION_PATH]):
         if {RECORD_KEY, PARTITION_PATH} <= set(batch.schema.names):
             yield combined(batch[RECORD_KEY]).cast(pa.string()), combined(batch[PARTITION_PATH]).cast(pa.string())
 
 
 def index_entries(storage: Storage, info: FileInfo) -> Iterator[pa.StringArray]:
-    """The keys of the records in a file of the metadata table, whether they count or not, and of deletes."""
+    """Yields the keys of all records and deletes in a file of the metadata table, whether or not they count."""
     if info.name.endswith(".hfile"):
         for entries in open_hfile(storage, info.path, info.size).batches():
             yield entries.keys.cast(pa.string())
@@ -170,27 +170,26 @@ def check_whole(info: FileInfo, blocks: list[LogBlock]) -> None:
 
 @dataclass(frozen=True)
 class ErasureScope:
-    """A version belongs to what is erased if the filter is true of it, or if it has one of the keys and is no version
-    of a row that stays.
+    """The versions to erase: those for which the filter is true, and those with one of the keys unless their row stays.
 
-    The keys are those given, or those of rows of which any version satisfies the filter: also rows that were deleted
-    before. With a filter, rows of the newest state that do not satisfy it stay. Older versions of them that did are
+    The keys are either given, or are the keys of all rows of which any version satisfies the filter, deleted rows
+    included. With a filter, rows of the newest state that do not satisfy it stay; their older versions that did are
     removed all the same.
     """
 
     condition: Filter | None
     keys: TextSet
     staying: Mapping[str, pa.StringArray] = field(default_factory=dict)
-    """By partition path, those of the keys whose rows stay."""
+    """Keys whose rows stay, by partition path."""
 
     def mask(self, rows: pa.RecordBatch | pa.Table, partition: str) -> Mask:
-        """Which rows belong to it. They have their record key, and the columns of the filter unless only the key is
+        """Tells which rows to erase. They have their record key, and the columns of the filter unless only the key is
         known."""
         found = self.has(combined(rows[RECORD_KEY]).cast(pa.string()), partition)
         return found if self.condition is None else found | satisfied(self.condition, rows)
 
     def has(self, keys: pa.StringArray, partition: str) -> Mask:
-        """Which keys of rows in a partition belong to it."""
+        """Tells which keys of rows in a partition to erase."""
         found = self.keys.find(keys) >= 0
         staying = self.staying.get(partition)
         if staying is not None:
@@ -199,23 +198,23 @@ class ErasureScope:
 
     @property
     def everywhere(self) -> pa.StringArray:
-        """The keys of which no row stays in any partition."""
+        """Returns the keys whose rows stay in no partition."""
         staying = [keys for keys in self.staying.values() if len(keys)]
         if not staying:
             return self.keys.texts
         return self.keys.texts.filter(pc.invert(pc.is_in(self.keys.texts, value_set=pa.concat_arrays(staying))))
 
     def of_secondary(self) -> pa.StringArray:
-        """The keys as they end an entry of a secondary index, with the separator."""
+        """Returns the keys as an entry of a secondary index ends, with the separator."""
         return secondary_keys(pa.repeat(pa.scalar("", pa.string()), len(self.everywhere)), self.everywhere)
 
     def texts(self) -> tuple[bytes, ...]:
-        """The keys that can be told in a file that is only searched for their bytes."""
+        """Returns the keys that can be recognised in a file that is only searched for their bytes."""
         return tuple(key.encode() for key in self.everywhere.to_pylist() if len(key) >= _MIN_TEXT)
 
 
 def satisfied(condition: Filter, rows: pa.RecordBatch | pa.Table) -> Mask:
-    """Rows for which a filter is true; none if they lack its columns."""
+    """Returns rows for which a filter is true; none if they lack its columns."""
     if not condition.columns <= set(rows.schema.names):
         return np.zeros(rows.num_rows, np.bool_)
     found: Mask = condition.evaluate(rows).fill_null(False).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Plans an erasure: finds what is to be erased in every file, and what is in the way."""
+"""Plans an erasure: finds the rows to erase in every file, and what prevents it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from hudi_py.write.table.support import check_writable
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is to be erased, as it was found in a state of the table."""
+    """The findings in a state of the table: what to erase."""
 
     plan: ErasurePlan
     wanted: ErasureScope
@@ -48,16 +48,16 @@ class Prepared:
     groups: frozenset[FileGroup]
     """The file groups that have a version of the rows."""
     seen: str
-    """The state, as `hoodie.py.write.seen` takes it."""
+    """The state, in the form of `hoodie.py.write.seen`."""
 
 
 def plan_erasure(context: ServiceContext, condition: Condition, keys: frozenset[str] | None) -> ErasurePlan:
-    """What `erase` would do. Changes nothing, and does not take the lock. Raises as `prepare`."""
+    """Returns what `erase` would do. Changes nothing, and takes no lock. Raises as `prepare`."""
     return prepare(context, condition, keys).plan
 
 
 def prepare(context: ServiceContext, condition: Condition, keys: frozenset[str] | None) -> Prepared:
-    """Reads every file of the table.
+    """Reads every file of the table to find what to erase.
 
     Args:
         condition: a filter; None if `keys` are given.
@@ -112,18 +112,18 @@ def prepare(context: ServiceContext, condition: Condition, keys: frozenset[str] 
 
 
 def find_rows(context: ServiceContext, state: TableState, condition: Condition, keys: frozenset[str] | None) -> Scan:
-    """The record keys of the rows of a state for which a filter is true, or which have the keys."""
+    """Plans a scan of the record keys of rows for which a filter is true, or which have the keys."""
     request = scan_request(context.options, columns=[RECORD_KEY], condition=condition, keys=keys)
     return make_scan(state, request)
 
 
 def value_indexes(config: TableConfig) -> tuple[str, ...]:
-    """The partitions of a metadata table that hold keys or values of rows."""
+    """Returns the partitions of a metadata table that hold keys or values of rows."""
     return tuple(name for name in config.metadata_partitions if name != FILES)
 
 
 def published_target(context: ServiceContext) -> IcebergTarget | None:
-    """Where the table is published to Iceberg: as the options say, else beside the table; None: it is not.
+    """Returns where the table is published to Iceberg: as the options say, else beside the table; None if it is not.
 
     Raises:
         ConfigError: the catalog that the options name cannot be opened.
@@ -137,7 +137,7 @@ def published_target(context: ServiceContext) -> IcebergTarget | None:
 def _staying(
     context: ServiceContext, state: TableState, keys: pa.StringArray, condition: Condition
 ) -> Iterator[tuple[str, pa.StringArray]]:
-    """By partition, those of the keys that have a row in the newest state of which the filter is not true."""
+    """Yields, by partition, the keys with a row in the newest state for which the filter is not true."""
     if not len(keys):
         return
     judge = find_rows(context, state, condition, None).plan().spec.filter
@@ -162,7 +162,7 @@ def _group(trace: Trace) -> FileGroup:
 
 
 def _parts(context: ServiceContext, state: TableState, found: list[Trace]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The files of the newest state, and the others."""
+    """Splits files into those of the newest state and others."""
     view = context.view(state)
     newest: set[str] = set()
     for partition in {trace.path.rpartition("/")[0] for trace in found}:
@@ -217,7 +217,8 @@ def _named(instant: Instant) -> str:
 
 
 def _strangers(context: ServiceContext, state: TableState, paths: Iterable[str], dead: set[str]) -> Iterator[str]:
-    """Data files that are part of no version of a file group, but for those of failed writes, which are rolled back."""
+    """Yields data files that belong to no version of a file group, except those of failed writes, which are rolled
+    back."""
     view = context.view(state)
     slicer = Slicer(view)
     by_partition: dict[str, list[str]] = {}
@@ -235,7 +236,7 @@ def _strangers(context: ServiceContext, state: TableState, paths: Iterable[str],
 
 
 def failures(searched: Searched, failed: Iterable[str]) -> Searched:
-    """The outcome of a search that says which files a clean could not delete."""
+    """Returns the result of a search, updated with the files that a clean could not delete."""
     stuck = set(failed)
     traces = tuple(
         Trace(each.path, each.kind, each.count, "could not be deleted") if each.path in stuck else each

@@ -1,4 +1,4 @@
-"""What an erasure would do, and what it did: values to file, without the keys that it found."""
+"""Plans and reports of erasures, without the keys they found, so that they can be archived."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from hudi_py.model.words import Spoken, counted
 _NAMED: Final = 20
 _OUTSIDE: Final = "Not part of the table, and not changed: files that it was bootstrapped from"
 _DERIVED: Final = {"index": "indexes", "Iceberg": "Iceberg's metadata"}
-"""Kinds of files that are made of data files."""
+"""Kinds of files that are derived from data files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A file with something of the rows."""
+    """A file that contains something of the rows."""
 
     path: str
     """Relative to the table."""
     kind: str
     """`base file`, `log`, `change log`, `index`, `Iceberg` or `other`."""
     count: int
-    """Versions of rows, deletes of them, index entries, or texts."""
+    """Number of row versions, deletes, index entries, or texts."""
     note: str = ""
-    """What it is, or why it is still there."""
+    """What the file is, or why it still exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """The outcome of reading every file of a table."""
+    """The result of reading every file of a table."""
 
     traces: tuple[Trace, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
-    """Path to reason of files, or parts of them, that could not be read."""
+    """Files, or parts of them, that could not be read, with the reason."""
     files: Mapping[str, int] = field(default_factory=dict)
-    """The number of files that were read, by kind."""
+    """Number of files read, by kind."""
 
     @property
     def num_files(self) -> int:
@@ -45,38 +45,38 @@ class Searched:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ErasurePlan(Spoken):
-    """What an erasure would do now. Nothing is changed until then."""
+    """What an erasure would do now. A plan changes nothing."""
 
     uri: str
     asked: str
-    """The filter or the number of keys that were given."""
+    """The filter, or the number of keys."""
     num_rows: int
     """Rows of the newest state that would be deleted."""
     num_versions: int
-    """Versions of rows, and deletes of them, in all data files: those that would be deleted, and older ones."""
+    """Row versions and deletes in all data files: those that would be deleted, and older ones."""
     rewritten: tuple[str, ...] = ()
-    """Data files with the rows that are part of the newest state: their other rows are written to new files."""
+    """Data files of the newest state that contain the rows; their other rows are written to new files."""
     removed: tuple[str, ...] = ()
-    """Data files of older versions with the rows."""
+    """Data files of older versions that contain the rows."""
     indexes: tuple[str, ...] = ()
-    """Partitions of the metadata table that would be built anew."""
+    """Partitions of the metadata table that would be rebuilt."""
     published: bool = False
-    """Whether the Iceberg metadata of the table would be made anew."""
+    """Whether the Iceberg metadata of the table would be republished."""
     savepoints: tuple[str, ...] = ()
-    """Savepoints that keep files with the rows. They are in the way unless they may be deleted."""
+    """Savepoints that keep files with the rows. They prevent the erasure unless they may be deleted."""
     in_the_way: tuple[str, ...] = ()
-    """What else has to be done first."""
+    """Other obstacles that must be removed first."""
     outside: tuple[str, ...] = ()
-    """URIs of files that the table was bootstrapped from, which may have the rows and stay."""
+    """URIs of files that the table was bootstrapped from. They may contain the rows, and stay."""
     searched: Searched = field(default_factory=Searched)
 
     @property
     def needed(self) -> bool:
-        """Whether there is anything to erase."""
+        """Tells whether there is anything to erase."""
         return bool(self.num_rows or self.searched.traces)
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Converts the fields to JSON types, by name."""
         return asdict(self)
 
     def _text(self) -> str:
@@ -109,53 +109,53 @@ class ErasurePlan(Spoken):
 
 @dataclass(frozen=True, slots=True)
 class ErasureStep:
-    """One thing that an erasure did."""
+    """One step of an erasure."""
 
     what: str
     """`delete`, `compaction`, `savepoint`, `clean`, `indexes`, `iceberg`."""
     instant: str | None
-    """Requested time of the action; None if it has none."""
+    """Requested time of the action, if it has one."""
     sentence: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ErasureReport(Spoken):
-    """What an erasure did, and what is left of the rows. It can be filed: it holds no keys, and of values only those
-    of the filter, as it was given."""
+    """What an erasure did, and what is left of the rows. It can be archived: it contains no keys, and of values only
+    those in the given filter."""
 
     uri: str
     table: str
     asked: str
-    """The filter or the number of keys that were given."""
+    """The filter, or the number of keys."""
     reference: str
-    """As given, such as the number of a request."""
+    """A reference given by the caller, such as the number of a request."""
     began: str
     """UTC, ISO 8601."""
     ended: str
     program: str
-    """What erased, with its version."""
+    """Name and version of the program."""
     steps: tuple[ErasureStep, ...] = ()
     before: Searched = field(default_factory=Searched)
-    """What had something of the rows before."""
+    """Files that contained something of the rows before."""
     after: Searched = field(default_factory=Searched)
-    """What still has, after every file was read again."""
+    """Files that still do, after every file was read again."""
     removed: tuple[str, ...] = ()
-    """Files of `before` that are gone."""
+    """Files of `before` that no longer exist."""
     outside: tuple[str, ...] = ()
-    """URIs of files that the table was bootstrapped from, which may have the rows: hudi-py never changes them."""
+    """URIs of files that the table was bootstrapped from. They may contain the rows; hudi-py never changes them."""
 
     @property
     def complete(self) -> bool:
-        """Whether every file of the table could be read again, and nothing of the rows was found."""
+        """Tells whether every file of the table could be read again, and nothing of the rows was found."""
         return not self.after.traces and not self.after.unread
 
     @property
     def left(self) -> tuple[Trace, ...]:
-        """What is left of the rows."""
+        """Returns what is left of the rows."""
         return self.after.traces
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Converts the fields to JSON types, by name."""
         return {**asdict(self), "complete": self.complete}
 
     def _text(self) -> str:
@@ -186,7 +186,7 @@ class ErasureReport(Spoken):
 
 
 def _found(searched: Searched) -> Iterator[str]:
-    """The files that had something, in short where they follow from others."""
+    """Yields the files that contained something, summarised if they derive from others."""
     own = [trace for trace in searched.traces if trace.kind not in _DERIVED]
     yield from _listed("Found in", list(map(_shown, own)))
     for kind in _DERIVED:

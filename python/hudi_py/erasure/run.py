@@ -1,5 +1,5 @@
-"""Carries an erasure out: by a delete, a compaction, a clean and new indexes, as any of them by itself; and the methods
-of `Table` that do so."""
+"""Carries out an erasure by a delete, a compaction, a clean and rebuilt indexes, and offers it as methods of
+`Table`."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class ErasureMethods(ABC):
         reference: str = "",
         options: Mapping[str, Any] | None = None,
     ) -> ErasureReport:
-        """Erases rows for good: deletes them, removes all older versions of their file groups, builds the indexes and
-        the Iceberg metadata anew, then reads every file of the table again and reports what it found.
+        """Erases rows for good: deletes them, removes all older versions of their file groups, rebuilds indexes and
+        Iceberg metadata, then reads every file of the table again and reports what it found.
 
         Time travel to earlier states, and incremental and change queries from before, are impossible for these file
         groups afterwards. `docs/erasure.md` says what is erased, and what no program can find.
@@ -79,14 +79,14 @@ class ErasureMethods(ABC):
         keys: str | Iterable[object] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> ErasurePlan:
-        """What `erase` would do now, and what is in the way. Reads every file of the table, and changes nothing. For
-        arguments and errors see there."""
+        """Returns what `erase` would do now, and what prevents it. Reads every file of the table, and changes nothing.
+        For arguments and errors see there."""
         with self._serving("look for rows of", options) as context:
             return plan_erasure(context, filter, _keys(keys))
 
     @abstractmethod
     def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
-        """The context of one call."""
+        """Opens the context of one call."""
 
 
 def erase(
@@ -153,7 +153,7 @@ class _Erasure:
     """Files that the clean could not delete."""
 
     def steps(self) -> Iterator[ErasureStep]:
-        """What is done, one after the other."""
+        """Runs the steps in order and yields each."""
         plan = self.prepared.plan
         recover_failed_writes(self.context.session)
         seen, left = self.prepared.seen, plan.num_rows
@@ -162,7 +162,7 @@ class _Erasure:
         while left:
             yield self._delete(seen)
             yield from self._compact()
-            # of several rows of a key in one base file, a write deletes one
+            # if a base file has several rows of a key, a write deletes only one
             seen, before = ANY_STATE, left
             left = find_rows(self.context, self.context.state(), self.condition, self.keys).count()
             if left >= before:
@@ -172,14 +172,15 @@ class _Erasure:
             yield ErasureStep("savepoint", savepoint, f"Deleted the savepoint {savepoint}")
         if self.prepared.groups:
             yield from self._clean()
-        indexes = value_indexes(self.context.config())  # the writes may have made some
+        indexes = value_indexes(self.context.config())  # the writes may have created some
         if indexes:
             yield self._indexes(indexes)
         if plan.published:
             yield from self._publish()
 
     def _delete(self, seen: str) -> ErasureStep:
-        """`seen`: the state in which the rows were found: another writer may not have changed them since."""
+        """Deletes the rows. `seen` is the state in which they were found; other writers may not have changed them
+        since."""
         context = self.context
         done = run_statement(
             context.storage,
@@ -215,7 +216,7 @@ class _Erasure:
         return ErasureStep("indexes", None, f"Built anew: {', '.join(built)}")
 
     def _publish(self) -> Iterator[ErasureStep]:
-        """Without what earlier snapshots say of files that are gone: their manifests have values of columns."""
+        """Publishes without earlier snapshots of deleted files: their manifests contain values of columns."""
         storage, target = self.context.storage, published_target(self.context)
         published = None if target is None else target.load()
         if target is None or published is None:

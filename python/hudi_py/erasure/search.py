@@ -1,4 +1,4 @@
-"""Reads every file below a table, and says which have something of the rows."""
+"""Reads every file below a table, and reports which contain something of the rows."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from hudi_py.storage.threads import in_threads
 _T = TypeVar("_T")
 BASE, LOG, CHANGES, INDEX, ICEBERG_FILE, OTHER = "base file", "log", "change log", "index", "Iceberg", "other"
 _MAX_BYTES: Final = 256 << 20
-"""Bytes of a file up to which it is searched for texts."""
+"""Maximum size of a file that is searched for text."""
 _NAMED_BY: Final = 36
-"""Characters at the end of a key in indexes of files that name partition and file: 12 and 24."""
+"""Characters at the end of a key, in file indexes, that identify partition and file: 12 and 24."""
 _KIND_AT: Final = (12, 24)
 _PARTITIONS: Final = partition_id("__partition_stat__")
 _OF_FILES: Final = "of files that have the rows, or are gone"
@@ -57,7 +57,7 @@ class Search:
     progress: Progress = field(default_factory=Progress.silent)
 
     def keys_satisfying(self, wanted: ErasureScope) -> pa.StringArray:
-        """The keys of rows of which any version in a data file satisfies the filter."""
+        """Returns the keys of rows of which any version in a data file satisfies the filter."""
         condition = wanted.condition
         if condition is None:
             return pa.array([], pa.string())
@@ -71,13 +71,13 @@ class Search:
 
         files = [info for info in self._files if kind_of(info.path) in (BASE, LOG, CHANGES)]
         self.progress.phase("looking for keys", files=len(files))
-        # what cannot be read is reported when its versions are counted
+        # files that cannot be read are reported when their versions are counted
         found = in_threads(lambda info: self._tried(one, info), files, self.threads)
         return pa.chunked_array([part for part in found if part is not None], pa.string()).unique()
 
     def run(self, wanted: ErasureScope) -> Searched:
-        """What has something of the rows. Indexes and Iceberg's manifests hold values of files, such as the least and
-        greatest ones: those of data files that have the rows count, and of files that are gone, which may have had
+        """Returns the files that contain something of the rows. Indexes and Iceberg's manifests hold values of files,
+        such as minimum and maximum; they count for data files with the rows, and for deleted files, which may have had
         them."""
         files = self._files
         self.progress.phase("reading every file", files=len(files))
@@ -99,7 +99,7 @@ class Search:
         return Searched(tuple(sorted(traces, key=lambda trace: trace.path)), unread, dict(kinds))
 
     def again(self) -> Search:
-        """Another pass over the files that are there by then."""
+        """Returns another pass over the files that exist by then."""
         return replace(self)
 
     @cached_property
@@ -113,13 +113,13 @@ class Search:
         )
 
     def _tried(self, work: Callable[[FileInfo], _T], info: FileInfo, unread: dict[str, str] | None = None) -> _T | None:
-        """What `work` makes of a file; None if it cannot be read. One that is gone has nothing."""
+        """Applies `work` to a file; None if it cannot be read. A deleted file contains nothing."""
         try:
             return work(info)
         except FileNotFoundError:
             return None
         except (HudiError, pa.ArrowException, OSError, ValueError, KeyError) as error:
-            # whatever is wrong with the file, the others must still be read, and this one be named
+            # whatever is wrong with one file, name it and read the others
             if unread is not None:
                 unread[info.path] = first_line(error)
             return None
@@ -129,7 +129,7 @@ class Search:
 
 @dataclass(frozen=True)
 class _Judge:
-    """Looks into the files that are no data files."""
+    """Examines files that are no data files."""
 
     search: Search
     wanted: ErasureScope
@@ -150,7 +150,7 @@ class _Judge:
     def _of_index(self, info: FileInfo) -> tuple[int, str]:
         partition = info.path.removeprefix(f"{METADATA_TABLE}/").partition("/")[0]
         if partition in (LISTING, PARTITION_STATS):
-            return 0, ""  # names of files; and values of all files, which are made anew when one of them goes
+            return 0, ""  # names of files; and values of all files, which are rebuilt when one of them goes
         entries = index_entries(self.search.storage, info)
         if partition == RECORD_INDEX:
             return sum(self._hits(keys, self._everywhere) for keys in entries), f"entries of {partition}"
@@ -195,7 +195,7 @@ class _Judge:
         return count
 
     def _of_text(self, info: FileInfo) -> tuple[int, str]:
-        """The keys whose bytes are in a file or its path, as words."""
+        """Counts the keys whose bytes occur as words in a file or its path."""
         texts = self._texts
         if not texts:
             return 0, ""
@@ -221,7 +221,7 @@ class _Judge:
 
     @cached_property
     def _places(self) -> pa.StringArray:
-        """How indexes name the data files, by partition and file."""
+        """Returns the names of data files in indexes, by partition and file."""
         split = (path.rpartition("/") for path in self.harmless)
         return pa.array([partition_id(folder) + file_id(name) for folder, _, name in split], pa.string())
 
@@ -234,7 +234,7 @@ class _Judge:
 
 
 def kind_of(path: str) -> str:
-    """The kind of a file, by its path in the table."""
+    """Returns the kind of a file, by its path in the table."""
     folder, _, name = path.rpartition("/")
     if path.startswith(f"{METADATA_TABLE}/"):
         inner = folder.removeprefix(METADATA_TABLE).strip("/")
@@ -251,14 +251,14 @@ def kind_of(path: str) -> str:
 
 
 def _place(path: str) -> tuple[str, str]:
-    """The folder in which a data file's partition lies, and the partition's path."""
+    """Returns the folder that contains a data file's partition, and the partition's path."""
     folder = path.rpartition("/")[0]
     kept = _kept(path)
     return ("", folder) if kept is None else (kept, folder.removeprefix(kept).strip("/"))
 
 
 def _kept(path: str) -> str | None:
-    """The folder in which a repair has kept a file; None: none has."""
+    """Returns the folder in which a repair has kept a file; None if none has."""
     parts = path.removeprefix(f"{REPAIRS}/").split("/")
     is_kept = path.startswith(f"{REPAIRS}/") and len(parts) > 2 and parts[1] == KEPT and parts[2] != META_FOLDER
     return join_path(REPAIRS, parts[0], KEPT) if is_kept else None
@@ -269,13 +269,13 @@ def _note(path: str) -> str:
 
 
 def repair_of(path: str) -> str | None:
-    """The id of the repair that has kept a file."""
+    """Returns the id of the repair that has kept a file."""
     kept = _kept(path)
     return None if kept is None else kept.split("/")[-2]
 
 
 def _content(storage: Storage, info: FileInfo) -> bytes:
-    """A file's bytes; of the archived timeline and the like, those of its columns."""
+    """Reads a file's bytes; for Parquet files such as the archived timeline, those of its columns."""
     if not info.name.endswith(".parquet"):
         return storage.read(info.path)
     with storage.open_input(info.path) as opened:
@@ -290,7 +290,7 @@ def _bytes_of(file: pq.ParquetFile) -> Iterator[bytes]:
 
 
 def _has_word(content: bytes, text: bytes) -> bool:
-    """Whether a text is in the bytes, not as a part of a longer word. A number has to be a text or a part of a path."""
+    """Tells whether a text occurs in the bytes as a word of its own. A number must be a text or a part of a path."""
     number = text.isdigit()
     at = content.find(text)
     while at >= 0:

@@ -1,6 +1,6 @@
-"""The doctor: examines tables, and mends them.
+"""The doctor: examines tables, and repairs them.
 
-`hudi_py.doctor(path)` works on tables that cannot be opened, too. See docs/doctor.md.
+`hudi_py.doctor(path)` also works on tables that cannot be opened. See docs/doctor.md.
 """
 
 from hudi_py.health.codes import CODES, Severity

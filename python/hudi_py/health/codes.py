@@ -1,6 +1,6 @@
-"""What the doctor can find: one code for each kind of trouble, with its consequence and remedy.
+"""Findings of the doctor: one code for each kind of problem, with its consequence and remedy.
 
-`python -m tools.doctor_page > docs/doctor.md` writes the page from this list.
+`python -m tools.doctor_page > docs/doctor.md` generates the page from this list.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Final
 
 
 class Severity(IntEnum):
-    """How much harm a finding does; the greatest comes first in a diagnosis."""
+    """The harm that a finding does; the most harmful comes first in a diagnosis."""
 
     NOTICE = 0
     """Costs time or space, or is worth knowing. A healthy table may have notices."""
     WARNING = 1
     """Does no harm yet, or only to some readers."""
     ERROR = 2
-    """Writes or services fail, or other engines read something else."""
+    """Writes or services fail, or other engines read different rows."""
     CRITICAL = 3
     """Rows are lost, wrong, or cannot be read."""
 
@@ -36,9 +36,9 @@ class Code:
     title: str
     consequence: str
     remedy: str
-    """The call that mends it, or what to do where no call can."""
+    """The call that repairs it, or what to do if no call can."""
     repaired: bool = False
-    """Whether `Table.repair` mends it."""
+    """Whether `Table.repair` repairs it."""
 
 
 _REPAIR: Final = "table.repair(table.repair_plan())"
@@ -512,4 +512,4 @@ _ALL: Final = (
 )
 
 CODES: Final = {code.name: code for code in _ALL}
-"""Every code by its name, in the order of the page."""
+"""Every code by name, in the order of the page."""

@@ -1,4 +1,4 @@
-"""Examines a table: runs the checks in order, and sorts what they find by harm."""
+"""Examines a table: runs the checks in order, and sorts their findings by harm."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def diagnose(
     """
     resolved = Options.resolve(options, Scope.WRITE)
     for check in (check_archive, TransactionSettings.of, MetadataTableWriter):
-        check(resolved)  # what is wrong with the options is no finding about the table
+        check(resolved)  # invalid options are no finding about the table
     facts = Facts(
         storage,
         resolved,
@@ -120,10 +120,11 @@ def _of_table(facts: Facts) -> Iterator[Finding]:
 
 
 def _guarded(check: Check, facts: Facts) -> Iterator[Finding]:
-    """The findings of a check. One that is stopped by what it examines is a finding itself, and the others go on."""
+    """Yields the findings of a check. If the examined file stops the check, that is a finding itself, and the other
+    checks go on."""
     try:
         yield from check(facts)
-    except StorageError:  # not damage
+    except StorageError:  # not a sign of damage
         raise
     except Exception as error:  # the files of a damaged table may hold anything
         what = check.__name__.removeprefix("check_").replace("_", " ")
@@ -135,7 +136,7 @@ def _guarded(check: Check, facts: Facts) -> Iterator[Finding]:
 
 
 def _without_repeated(found: list[Finding]) -> tuple[Finding, ...]:
-    """Findings without those that others explain: a file that cannot be read is named once."""
+    """Returns findings without those that others explain: a file that cannot be read is named once."""
     lost = {
         path
         for finding in found

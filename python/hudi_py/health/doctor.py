@@ -1,4 +1,5 @@
-"""Calls of the doctor: by the path of a table, even of one that cannot be opened, and as methods of `Table`."""
+"""The doctor's functions, which take a table's path and work even if it cannot be opened, and the methods of
+`Table`."""
 
 from __future__ import annotations
 
@@ -97,7 +98,7 @@ def doctor_of(
     full: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> Diagnosis:
-    """`diagnose`, with its progress on a terminal."""
+    """Runs `diagnose`, with its progress on a terminal."""
     with _shown("doctor") as progress:
         return diagnose(storage, options, full=full, storage_options=storage_options, progress=progress)
 
@@ -109,7 +110,7 @@ def repair_of(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> RepairReport:
-    """`run.repair`, with its progress on a terminal."""
+    """Runs `run.repair`, with its progress on a terminal."""
     with _shown("repair") as progress:
         return carry_out(storage, plan, options, storage_options=storage_options, progress=progress)
 
@@ -188,7 +189,7 @@ class HealthMethods:
         lose_rows: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> RepairPlan:
-        """What `repair` would do about a diagnosis, by default a new one. Changes nothing.
+        """Plans what `repair` would do about a diagnosis, by default a new one. Changes nothing.
 
         Args:
             lose_rows: also give up the rows of files that are missing or cannot be read, and keep the others.

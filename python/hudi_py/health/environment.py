@@ -1,4 +1,4 @@
-"""Examines the environment: the Python of this process, and the one that Spark would use. Starts no JVM."""
+"""Examines the environment: this process's Python, and the one that Spark would start. Starts no JVM."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _ASK: Final = (
 
 
 def environment() -> dict[str, str]:
-    """Releases of hudi-py, Python and the libraries; of Spark's Python and its hudi-py, and of Java, if there are any.
+    """Returns the releases of hudi-py, Python and the libraries; of Spark's Python and its hudi-py, and of Java, if
+    there are any.
 
     Looks into files and asks another Python, if Spark would use one.
     """
@@ -47,7 +48,7 @@ def environment() -> dict[str, str]:
 
 
 def check_environment(found: dict[str, str]) -> Iterator[Finding]:
-    """Findings about the environment, from `environment`."""
+    """Yields findings about the environment, from `environment`."""
     if "pyspark" not in found:
         return
     loaded = found.get("spark hudi-py", "").partition("|")[2]
@@ -64,13 +65,13 @@ def check_environment(found: dict[str, str]) -> Iterator[Finding]:
 
 
 def spark_python() -> str | None:
-    """The interpreter that Spark starts for Python sources: `PYSPARK_PYTHON`, else `python3` on the PATH."""
+    """Returns the interpreter that Spark starts for Python sources: `PYSPARK_PYTHON`, else `python3` on the PATH."""
     named = os.environ.get("PYSPARK_PYTHON") or "python3"
     return shutil.which(named)
 
 
 def java_release() -> str | None:
-    """Release and home of the Java that PySpark would start, from its file `release`; None if there is none."""
+    """Returns release and home of the Java that PySpark would start, from its file `release`; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     if not home:
         found = shutil.which("java")
@@ -96,7 +97,7 @@ def _version(name: str) -> str | None:
 
 
 def _hudi_of(python: str) -> str:
-    """Release and file of the hudi-py that an interpreter would load, separated by `|`."""
+    """Returns release and file of the hudi-py that an interpreter would load, separated by `|`."""
     try:
         asked = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, timeout=_WAIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,4 +1,4 @@
-"""What the checks look at, each read once: properties, timeline, commit metadata, and one listing of the storage."""
+"""The inputs of the checks, each read once: properties, timeline, commit metadata, and a listing of the storage."""
 
 from __future__ import annotations
 
@@ -78,24 +78,24 @@ class ListedStorage(FolderStorage):
 
 @dataclass(frozen=True, slots=True)
 class ExaminationLimits:
-    """How much an examination reads unless it is full."""
+    """How much an examination reads, unless it is full."""
 
     files: int = 64
-    """Files whose footer or blocks are read."""
+    """Number of files whose footer or blocks are read."""
     partitions: int = 4
-    """Partitions whose keys are compared."""
+    """Number of partitions whose keys are compared."""
     rows: int = 2_000_000
-    """Rows whose keys are compared, in all."""
+    """Total number of rows whose keys are compared."""
     keys: int = 1_000
-    """Keys that are looked up in the record index."""
+    """Number of keys that are looked up in the record index."""
 
 
 @dataclass(eq=False)
 class Facts:
-    """One state of a table. `config` and `timeline` are only there if they can be read."""
+    """One state of a table. `config` and `timeline` are set only if they can be read."""
 
     raw: Storage
-    """The storage itself, for what no listing shows."""
+    """The storage itself, for what a listing does not show."""
     options: Options
     given: Mapping[str, Any]
     """The options as the user gave them."""
@@ -115,19 +115,19 @@ class Facts:
 
     @property
     def table(self) -> TableConfig:
-        """The properties, where they can be read."""
+        """Returns the properties, which must be readable."""
         assert self.config is not None
         return self.config
 
     @property
     def active(self) -> Timeline:
-        """The active timeline, where it can be read."""
+        """Returns the active timeline, which must be readable."""
         assert self.timeline is not None
         return self.timeline
 
     @property
     def state(self) -> TableState:
-        """The table, where properties and timeline can be read."""
+        """Returns the table's state; properties and timeline must be readable."""
         return TableState(self.storage, self.table, self.active)
 
     @cached_property
@@ -136,7 +136,7 @@ class Facts:
 
     @cached_property
     def contents(self) -> Mapping[str, bytes | None]:
-        """The bytes of completed files of active writes by file name; None for one that is gone."""
+        """Reads the completed files of active writes, by file name; None for a missing one."""
         layout = self.active.layout
 
         def read(instant: Instant) -> bytes | None:
@@ -150,7 +150,7 @@ class Facts:
 
     @cached_property
     def commits(self) -> Mapping[str, CommitMetadata | None]:
-        """The metadata of active completed writes by requested time; None if it is empty or cannot be read."""
+        """Returns the metadata of active completed writes by requested time; None if it is empty or cannot be read."""
         return {
             instant.time: decoded_commit(self.contents.get(instant.file_name), instant)
             for instant in self.active.write_completed
@@ -158,7 +158,7 @@ class Facts:
 
     @cached_property
     def written(self) -> Mapping[str, frozenset[str]]:
-        """Paths of the files that active commits wrote, by requested time."""
+        """Returns paths of the files that active commits wrote, by requested time."""
         return {
             time: frozenset(stat.path for stat in commit.stats)
             for time, commit in self.commits.items()
@@ -167,12 +167,12 @@ class Facts:
 
     @cached_property
     def written_by_any(self) -> frozenset[str]:
-        """Paths of the files that any active commit wrote."""
+        """Returns paths of the files that any active commit wrote."""
         return frozenset[str]().union(*self.written.values())
 
     @cached_property
     def archive(self) -> tuple[frozenset[str], str]:
-        """Requested times of archived instants, and why they cannot be read; empty if they can."""
+        """Returns requested times of archived instants, and why they cannot be read; empty if they can."""
         try:
             return frozenset(instant.time for instant in archived_instants(self.storage, self.table)), ""
         except (HudiError, OSError) as error:
@@ -180,8 +180,8 @@ class Facts:
 
     @cached_property
     def folders(self) -> Mapping[str, Sequence[FileInfo]]:
-        """The files of every folder outside `.hoodie`, by the folder's path. Folders of an unpartitioned table are left
-        out."""
+        """Lists the files of every folder outside `.hoodie`, by the folder's path. Folders of an unpartitioned table
+        are left out."""
         found: dict[str, Sequence[FileInfo]] = {}
         folders = [""]
         while folders:
@@ -196,7 +196,7 @@ class Facts:
 
     @cached_property
     def data_folders(self) -> tuple[str, ...]:
-        """Folders with a partition metafile, or with data files."""
+        """Lists folders with a partition metafile, or with data files."""
         return tuple(
             folder
             for folder, files in sorted(self.folders.items())
@@ -209,7 +209,7 @@ class Facts:
 
     @cached_property
     def view(self) -> FileSystemView:
-        """The table's file slices; lost files raise nothing.
+        """Returns the table's file slices; lost files raise nothing.
 
         Raises:
             CorruptFileError: a plan or the metadata of a replacecommit cannot be read.
@@ -217,14 +217,14 @@ class Facts:
         return load_view(self.state, self.lister, read_damaged=True)
 
     def sample(self, count: int) -> range:
-        """Evenly spaced places of at most `limits.partitions` among `count`; all in a full examination."""
+        """Returns evenly spaced positions, at most `limits.partitions` among `count`; all in a full examination."""
         if self.full or count <= self.limits.partitions:
             return range(count)
         return range(0, count, -(-count // self.limits.partitions))
 
 
 def decoded_commit(content: bytes | None, instant: Instant) -> CommitMetadata | None:
-    """Commit metadata; None if the file is gone, empty or cannot be read."""
+    """Decodes commit metadata; None if the file is missing, empty or cannot be read."""
     if not content:
         return None
     try:
@@ -234,10 +234,10 @@ def decoded_commit(content: bytes | None, instant: Instant) -> CommitMetadata | 
 
 
 def is_metafile(info: FileInfo) -> bool:
-    """Whether a file marks its folder as a partition."""
+    """Tells whether a file marks its folder as a partition."""
     return info.name in (PARTITION_METAFILE, f"{PARTITION_METAFILE}.parquet", f"{PARTITION_METAFILE}.orc")
 
 
 def is_data(info: FileInfo) -> bool:
-    """Whether a file has the name of a base or log file."""
+    """Tells whether a file has the name of a base or log file."""
     return parse_base_file_name(info.name) is not None or parse_log_file_name(info.name) is not None

@@ -1,4 +1,5 @@
-"""Examines data files against commit metadata: what is missing, damaged, strange, small or waits for a compaction."""
+"""Examines data files against commit metadata: missing, damaged, unknown and small files, and logs without
+compaction."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ from hudi_py.view.bootstrap import METADATA_INSTANT
 from hudi_py.view.recorded import describe_loss
 
 _MIN_SMALL_FILES: Final = 20
-"""Partitions with fewer small files are not worth a word."""
+"""Minimum number of small files for a partition to be reported."""
 _MAX_LOGS: Final = 50
 _WITHOUT_ROWS: Final = (BlockType.CORRUPT, BlockType.COMMAND)
 _MAX_LOG_BYTES: Final = 1 << 30
@@ -44,11 +45,11 @@ _WHY: Final = {
     _STRANGER: "belong to no instant of the timeline",
 }
 _NAMED: Final = 20
-"""Paths named in one finding of strange files."""
+"""Maximum number of paths named in one finding of unknown files."""
 
 
 def check_files(facts: Facts) -> Iterator[Finding]:
-    """Findings about committed files that are lost, and files that no commit wrote."""
+    """Yields findings about committed files that are lost, and files that no commit wrote."""
     yield from _lost(facts)
     yield from _strange(facts)
     yield from _unmarked(facts)
@@ -56,7 +57,7 @@ def check_files(facts: Facts) -> Iterator[Finding]:
 
 
 class _Instants:
-    """The instants of a table's data files, as far as the timeline and the archive know them."""
+    """The instants of a table's data files, as known from the timeline and the archive."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -65,7 +66,7 @@ class _Instants:
         self.known = {instant.time for instant in facts.active.instants}
 
     def strangeness(self, name: BaseFileName | LogFileName, path: str) -> str | None:
-        """The code of what is wrong with a file; None if it is as it should be."""
+        """Returns the code of a file's problem; None if there is none."""
         start, config, instant = self._facts.active.start, self._facts.table, name.instant
         is_base = isinstance(name, BaseFileName)
         if instant in self.known or instant == METADATA_INSTANT:
@@ -75,7 +76,7 @@ class _Instants:
         if start is None or instant >= start:
             return _STRANGER
         if instant < self._first_archived or instant in self._archived:
-            return None  # committed, or from before what the archive has
+            return None  # committed, or older than the archive reaches
         return _INTRUDER if is_base or config.logs_named_by_instant else _STRANGER
 
 
@@ -95,7 +96,8 @@ def _lost(facts: Facts) -> Iterator[Finding]:
 
 
 def _strange(facts: Facts) -> Iterator[Finding]:
-    """Data files whose instant is unknown, and base files that count although their commit did not write them."""
+    """Yields data files whose instant is unknown, and base files that count although their commit did not write
+    them."""
     strange: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     others: dict[str, list[str]] = defaultdict(list)
     instants = _Instants(facts)
@@ -130,7 +132,7 @@ def _strange(facts: Facts) -> Iterator[Finding]:
 
 
 def _unmarked(facts: Facts) -> Iterator[Finding]:
-    """Folders with data files and without a partition metafile."""
+    """Yields folders with data files but no partition metafile."""
     for folder in facts.data_folders:
         files = facts.folders[folder]
         if any(is_metafile(info) for info in files) or (folder == "" and not facts.table.partition_fields):
@@ -144,7 +146,7 @@ def _unmarked(facts: Facts) -> Iterator[Finding]:
 
 
 def _nested(facts: Facts) -> Iterator[Finding]:
-    """Partitions that lie in others, and have rows."""
+    """Yields partitions with rows that lie in other partitions."""
     view = facts.view
     marked = [folder for folder in facts.data_folders if any(is_metafile(info) for info in facts.folders[folder])]
     for inner, outer in {inner: outer for outer, inner in nested_partitions(marked)}.items():
@@ -155,7 +157,8 @@ def _nested(facts: Facts) -> Iterator[Finding]:
 
 
 def check_contents(facts: Facts) -> Iterator[Finding]:
-    """Findings about files that cannot be read: footers and log blocks of a sample, all of them in a full one."""
+    """Yields findings about files that cannot be read: footers and log blocks of a sample, or all in a full
+    examination."""
     if facts.table.base_file_format not in WRITTEN:
         facts.skipped.append(f"contents of files: base files are {facts.table.base_file_format}")
         return
@@ -188,12 +191,12 @@ def check_contents(facts: Facts) -> Iterator[Finding]:
 
 
 def _problem(facts: Facts, path: str, size: int) -> str:
-    """Why a file cannot be read; empty if it can, or is gone."""
+    """Returns why a file cannot be read; empty if it can, or no longer exists."""
     storage = facts.storage
     try:
         if isinstance(parse_base_file_name(path.rpartition("/")[2]), BaseFileName):
             read_footer(storage, path)
-            if not path.endswith(".parquet"):  # other footers do not show whose rows they are
+            if not path.endswith(".parquet"):  # other footers do not show whose rows they contain
                 next(iter_base_batches(storage, path, [FILE_NAME], batch_rows=1), None)
             return ""
         blocks = list(read_blocks(storage, path, size))
@@ -201,7 +204,7 @@ def _problem(facts: Facts, path: str, size: int) -> str:
             return first_line(damage)
         check_first_rows(storage, blocks)
         corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
-        # version 6 appends: a torn block stays within the log, where later blocks follow it
+        # version 6 appends: a torn block stays within the log, and later blocks follow it
         if corrupt and facts.table.logs_named_by_instant:
             return f"{corrupt[0].content_length} bytes from {corrupt[0].content_offset} on form no block"
     except UnsupportedTableError:
@@ -216,7 +219,7 @@ def _problem(facts: Facts, path: str, size: int) -> str:
 
 
 def _foreign(storage: Storage, path: str, size: int, blocks: Sequence[LogBlock]) -> CorruptFileError | None:
-    """The error for a log file with blocks that its commit did not write; None: there are none."""
+    """Returns the error for a log file with blocks that its commit did not write; None if there are none."""
     name = parse_log_file_name(path.rpartition("/")[2])
     if name is None:
         return None
@@ -279,10 +282,10 @@ def _waiting(waiting: Mapping[PartitionPath, list[FileSlice]], most: int) -> Fin
 
 
 def check_slices(facts: Facts) -> str:
-    """Why the table's file slices cannot be determined; empty if they can."""
+    """Returns why the table's file slices cannot be determined; empty if they can."""
     try:
         facts.view.partitions()
-    except StorageError:  # not damage
+    except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError) as error:
         return first_line(error)

@@ -12,12 +12,12 @@ from hudi_py.model.words import Spoken, counted
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding(Spoken):
-    """One trouble of a table."""
+    """One problem of a table."""
 
     code: str
     """Stable name, see docs/doctor.md."""
     what: str
-    """What was found, with paths, instants and numbers."""
+    """Description, with paths, instants and numbers."""
     instant: str | None = None
     """Requested time of the instant concerned."""
     partition: str | None = None
@@ -36,16 +36,16 @@ class Finding(Spoken):
 
     @property
     def remedy(self) -> str:
-        """The call that mends it, or what to do where no call can."""
+        """Returns the call that repairs it, or what to do if no call can."""
         return CODES[self.code].remedy
 
     @property
     def subject(self) -> tuple[object, ...]:
-        """What makes it the same finding in a later examination."""
+        """Returns what identifies the same finding in a later examination."""
         return (self.code, self.instant, self.partition, self.paths)
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Converts the fields to JSON types, by name."""
         return {
             "code": self.code,
             "severity": self.severity.word,
@@ -69,7 +69,7 @@ class Diagnosis(Spoken):
     uri: str
     """The table's base path, without credentials."""
     findings: tuple[Finding, ...] = ()
-    """The most harmful first."""
+    """The findings, most harmful first."""
     checked: tuple[str, ...] = ()
     """What was examined, such as `keys: 4 of 12 partitions`."""
     skipped: tuple[str, ...] = ()
@@ -81,20 +81,20 @@ class Diagnosis(Spoken):
 
     @property
     def healthy(self) -> bool:
-        """Whether no finding is a warning or worse."""
+        """Tells whether no finding is a warning or worse."""
         return all(finding.severity < Severity.WARNING for finding in self.findings)
 
     @property
     def worst(self) -> Severity | None:
-        """The severity of the most harmful finding; None if there is none."""
+        """Returns the severity of the most harmful finding; None if there is none."""
         return max((finding.severity for finding in self.findings), default=None)
 
     def of(self, *codes: str) -> tuple[Finding, ...]:
-        """The findings with one of these codes."""
+        """Returns the findings with one of these codes."""
         return tuple(finding for finding in self.findings if finding.code in codes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Converts the fields to JSON types, by name."""
         return {
             "uri": self.uri,
             "healthy": self.healthy,

@@ -20,7 +20,8 @@ _NAMED = 10
 
 
 def check_metadata(facts: Facts) -> Iterator[Finding]:
-    """Findings about the metadata table: by a comparison of listings, in a full examination by that of all records."""
+    """Yields findings about the metadata table from a comparison of listings, or of all records in a full
+    examination."""
     config = facts.table
     yield from _leftover(facts)
     unfinished = sorted({*config.metadata_partitions_inflight, *config.metadata_partitions_to_make})
@@ -36,7 +37,7 @@ def check_metadata(facts: Facts) -> Iterator[Finding]:
             return
         metadata.check()
         listed = read_files(metadata)
-    except StorageError:  # not damage
+    except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError) as error:
         reason = f"the metadata table cannot be used: {first_line(error)}"
@@ -63,7 +64,7 @@ def _leftover(facts: Facts) -> Iterator[Finding]:
 
 
 def _listings(facts: Facts, listed: dict[str, dict[str, int]]) -> Iterator[Finding]:
-    """Compares the files of completed commits that the metadata table lists with those of the storage."""
+    """Compares the files of completed commits in the metadata table's listing with the storage."""
     timeline = facts.active
     pending: set[str] = {instant.time for instant in timeline.pending}
     here = set(facts.view.partitions())
@@ -86,7 +87,7 @@ def _listings(facts: Facts, listed: dict[str, dict[str, int]]) -> Iterator[Findi
 
 
 def _counts(facts: Facts, path: str, pending: set[str]) -> bool:
-    """Whether both sides must agree on a file: a completed commit wrote it, as far as is known."""
+    """Tells whether both sides must agree on a file: a completed commit wrote it, as far as is known."""
     name = path.rpartition("/")[2]
     log = parse_log_file_name(name)
     parsed = log or parse_base_file_name(name)

@@ -1,4 +1,5 @@
-"""Examines `hoodie.properties`: is it there and whole, does this release know its values, and do they fit the files?"""
+"""Examines `hoodie.properties`: whether it exists and is complete, whether its values are known, and whether they fit
+the files."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from hudi_py.timeline.properties import LAYOUTS_OF_VERSION, load_table_config
 
 
 def read_properties(storage: Storage, path: str) -> tuple[dict[str, str] | None, str]:
-    """The properties in a file, and what is wrong with it: empty if it is whole.
+    """Reads the properties in a file, and returns what is wrong with it: empty if nothing is.
 
     Returns None for the properties if there is no such file, or nothing in it can be read.
     """
@@ -48,7 +49,7 @@ def read_properties(storage: Storage, path: str) -> tuple[dict[str, str] | None,
 
 
 def check_properties(facts: Facts) -> Iterator[Finding]:
-    """Findings about the properties; sets `facts.config` if they can be used.
+    """Yields findings about the properties; sets `facts.config` if they can be used.
 
     Raises:
         TableNotFoundError: there is no table at the path.
@@ -75,7 +76,7 @@ def check_properties(facts: Facts) -> Iterator[Finding]:
     if not values:
         try:
             facts.config = load_table_config(storage)
-        except StorageError:  # not damage
+        except StorageError:  # not a sign of damage
             raise
         except HudiError as error:
             facts.skipped.append(first_line(error))
@@ -122,7 +123,7 @@ def _check_values(properties: dict[str, str]) -> Iterator[Finding]:
 
 
 def check_contradictions(facts: Facts) -> Iterator[Finding]:
-    """Findings about properties that contradict timeline and files."""
+    """Yields findings about properties that contradict timeline and files."""
     config, timeline = facts.table, facts.active
     deltas = [i.time for i in timeline.instants if i.action in (Action.DELTA_COMMIT, Action.COMPACTION)]
     logs = [

@@ -1,4 +1,4 @@
-"""Examines rows: record keys that occur twice, and the record index against the rows."""
+"""Examines rows: duplicate record keys, and the record index against the rows."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.state import TableState
 
 BY_LISTING: Final = {"hoodie.metadata.enable": "false", "hoodie.py.read.damaged": "true"}
-"""Read what can be read, and list the storage."""
+"""Options that read whatever is readable, and list the storage."""
 _EXAMPLES: Final = 10
 _MAX_COMPARED: Final = 10_000_000
-"""Rows of which keys are kept in memory to find those in several partitions, where no index needs them."""
+"""Maximum number of rows whose keys are kept in memory to find those in several partitions, unless an index requires
+it."""
 _FILE_ID: Final = "file_id"
 _PARTITION: Final = "partition"
 
@@ -37,14 +38,14 @@ _PARTITION: Final = "partition"
 def scan_of(
     facts: Facts, storage: Storage, columns: list[str] | None, partitions: list[str] | None, *, keys: object = None
 ) -> Scan:
-    """A scan of the state that is examined, from the listing of the storage."""
+    """Plans a scan of the examined state, from the listing of the storage."""
     arguments = ScanArguments(columns=columns, partitions=partitions, keys=keys, with_keys=True)
     request = ScanRequest.of(Options.resolve({**facts.given, **BY_LISTING}, Scope.READ), arguments)
     return make_scan(TableState(storage, facts.table, facts.active), request)
 
 
 def check_rows(facts: Facts) -> Iterator[Finding]:
-    """Findings about keys, from a sample of partitions or, in a full examination, all rows."""
+    """Yields findings about keys, from a sample of partitions or, in a full examination, all rows."""
     config = facts.table
     if not config.record_key_fields:
         facts.skipped.append("keys: the table has no record key")
@@ -61,7 +62,7 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
             break
         try:
             found, failures = _keys(facts, partition)
-        except StorageError:  # not damage
+        except StorageError:  # not a sign of damage
             raise
         except HudiError as error:
             facts.skipped.append(f"keys of partition {partition!r}: {first_line(error)}")
@@ -77,12 +78,12 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
 
 
 def _over_partitions(facts: Facts, index: MetadataTable | None, seen: Sequence[pa.Table]) -> Iterator[Finding]:
-    """Findings about keys of several partitions, and about those of the record index."""
+    """Yields findings about keys in several partitions, and about the keys of the record index."""
     across = None
     if len(seen) > 1 or (seen and index is not None):
         try:
             is_global = index is not None and _is_global(facts, index)
-        except StorageError:  # not damage
+        except StorageError:  # not a sign of damage
             raise
         except (HudiError, FileNotFoundError) as error:
             yield Finding("index.record", f"the record index cannot be read: {first_line(error)}")
@@ -100,7 +101,7 @@ def _over_partitions(facts: Facts, index: MetadataTable | None, seen: Sequence[p
 
 
 def _keys(facts: Facts, partition: PartitionPath) -> tuple[pa.Table, list[Finding]]:
-    """The keys of a partition with their file ids, and files that could not be read."""
+    """Returns the keys of a partition with their file ids, and files that could not be read."""
     schema = pa.schema([(RECORD_KEY, pa.string()), (_FILE_ID, pa.string())])
     batches: list[pa.RecordBatch] = []
     failures: list[Finding] = []
@@ -147,7 +148,7 @@ def _duplicates(found: pa.Table, partition: PartitionPath) -> Iterator[Finding]:
 
 
 def _across(seen: Sequence[pa.Table], code: str) -> tuple[Finding, pa.Array] | None:
-    """The finding about keys in several partitions, and these keys; None if there are none."""
+    """Returns the finding about keys in several partitions, and these keys; None if there are none."""
     where = pa.concat_tables(seen)
     counts = where.group_by([RECORD_KEY]).aggregate([(_PARTITION, "count_distinct")])
     keys = combined(counts.filter(pc.greater(counts[f"{_PARTITION}_count_distinct"], 1))[RECORD_KEY])
@@ -169,10 +170,10 @@ def _index(facts: Facts) -> MetadataTable | None:
         return None
     try:
         return open_metadata(facts.state)
-    except StorageError:  # not damage
+    except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError):
-        return None  # found by the checks of the metadata table
+        return None  # the checks of the metadata table report it
 
 
 def _is_global(facts: Facts, index: MetadataTable) -> bool:
@@ -190,7 +191,7 @@ def _against_index(facts: Facts, index: MetadataTable, found: pa.Table) -> Itera
     prefix = None if _is_global(facts, index) else partition_groups(partition)
     try:
         places = places_of(index, keys, prefix)
-    except StorageError:  # not damage
+    except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError) as error:
         yield Finding("index.record", f"the record index cannot be read: {first_line(error)}", partition=partition)

@@ -1,5 +1,5 @@
-"""Examines the timeline: instants that are stuck, cannot be read, or contradict the clock; locks, and what finished or
-vanished actions have left below `.hoodie`."""
+"""Examines the timeline: instants that are stuck, unreadable, or contradict the clock; locks; and leftovers of finished
+or vanished actions below `.hoodie`."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ _SERVICES: Final = frozenset(
     {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING}
 )
 _SERVICE_PATIENCE_MS: Final = 60 * _MINUTE_MS
-"""How long a service of another engine may show no sign of life: it has no heartbeat of ours."""
+"""How long a service of another engine, which has no heartbeat of ours, may go without a sign of activity."""
 _LONG: Final = 3
-"""The active timeline may be so many times as long as archiving lets it become."""
+"""Factor by which the active timeline may exceed the length that archiving allows."""
 _PATIENCE: Final = timedelta(hours=1)
 _BROKEN: Final = "lock.broken."
 _NAMED: Final = 10
 
 
 def check_readable(facts: Facts) -> Iterator[Finding]:
-    """Findings about a timeline that cannot be read; sets `facts.timeline` if it can."""
+    """Yields findings about a timeline that cannot be read; sets `facts.timeline` if it can."""
     try:
         facts.timeline = load_timeline(facts.storage, facts.table)
-    except StorageError:  # not damage
+    except StorageError:  # not a sign of damage
         raise
     except HudiError as error:
         yield Finding("timeline.unreadable", first_line(error), paths=(facts.table.timeline_folder,))
 
 
 def check_contents(facts: Facts) -> Iterator[Finding]:
-    """Findings about the files of completed instants, and of the archive."""
+    """Yields findings about the files of completed instants, and of the archive."""
     timeline = facts.active
     path = timeline.layout.path
     for instant in timeline.write_completed:
         content = facts.contents.get(instant.file_name)
         if content is None:
-            continue  # archived since it was listed
+            continue  # archived since the listing
         what = f"the completed {instant.action.value} {instant.time}"
         if not content:
             later = (facts.commits.get(other.time) for other in timeline.write_completed if other.time > instant.time)
@@ -102,13 +102,13 @@ def _check_ends(facts: Facts) -> Iterator[Finding]:
 
 
 def _says_the_same(one: bytes | None, other: bytes | None, instant: Instant) -> bool:
-    # Avro and JSON write maps in no certain order
+    # Avro and JSON do not keep the order of maps
     commit = decoded_commit(one, instant) if instant.action.comparable in WRITE_ACTIONS else None
     return one == other or (commit is not None and commit == decoded_commit(other, instant))
 
 
 def check_pending(facts: Facts) -> Iterator[Finding]:
-    """Findings about instants that are not completed: who holds them, and since when."""
+    """Yields findings about pending instants: who holds them, and since when."""
     timeline = facts.active
     expiry_ms = TransactionSettings.of(facts.options).heartbeat_expiry_ms
     for instant in timeline.pending:
@@ -129,7 +129,7 @@ def check_pending(facts: Facts) -> Iterator[Finding]:
                 facts.plans.restore(instant)
             if instant.action is Action.CLEAN:
                 facts.plans.clean(instant)
-        except StorageError:  # not damage
+        except StorageError:  # not a sign of damage
             raise
         except (HudiError, FileNotFoundError) as error:
             yield Finding(
@@ -144,7 +144,7 @@ def check_pending(facts: Facts) -> Iterator[Finding]:
 def _pending(facts: Facts, instant: Instant, service: bool, expiry_ms: int) -> Finding:
     try:
         write = _examined(facts, instant)
-    except CorruptFileError:  # its inflight file is damaged, so nobody is known to hold it
+    except CorruptFileError:  # its inflight file is damaged, so its holder is unknown
         write = PendingWrite(instant, None, None)
     recovery = instant.action in (Action.ROLLBACK, Action.RESTORE)
     holder_ = str(write.writer) if write.writer is not None else "another engine"
@@ -176,7 +176,8 @@ def _pending(facts: Facts, instant: Instant, service: bool, expiry_ms: int) -> F
 
 
 def _examined(facts: Facts, instant: Instant) -> PendingWrite:
-    """As `failed_writes.examine`, for every action: its writer, and the newest of its heartbeat, files and markers."""
+    """Examines an instant as `failed_writes.examine` does, for every action: its writer, and the newest of its
+    heartbeat, files and markers."""
     storage, timeline = facts.raw, facts.active
     writer: WriterIdentity | None = holder(storage, timeline.layout, instant.time, instant.action)
     beat = last_beat_ms(storage, instant.time)
@@ -189,7 +190,7 @@ def _examined(facts: Facts, instant: Instant) -> PendingWrite:
 
 
 def check_clock(facts: Facts) -> Iterator[Finding]:
-    """Findings about times that contradict the clock, one another, or the zone."""
+    """Yields findings about times that contradict the clock, one another, or the zone."""
     config, timeline = facts.table, facts.active
     clock = InstantClock(config, waits=False)
     newest = max((time for time in timeline.latest_times() if time), default="")
@@ -231,7 +232,7 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
 
 
 def check_length(facts: Facts) -> Iterator[Finding]:
-    """Findings about archiving that does not run."""
+    """Yields findings about archiving that does not run."""
     limit = _LONG * facts.options.get(ARCHIVE_MAX_COMMITS)
     count = len(facts.active.write_completed)
     if count > limit:
@@ -257,7 +258,7 @@ def _content(facts: Facts, path: str) -> bytes | None:
 def _is_record(content: bytes) -> bool:
     try:
         decode_record(content, "")
-    except StorageError:  # not damage
+    except StorageError:  # not a sign of damage
         raise
     except (HudiError, ValueError):
         return False
@@ -269,7 +270,7 @@ def _moment(ms: int) -> str:
 
 
 def check_locks(facts: Facts) -> Iterator[Finding]:
-    """Findings about the table lock."""
+    """Yields findings about the table lock."""
     try:
         holders = lock_holders(facts.raw, facts.given, facts.storage_options)
     except (HudiError, OSError) as error:
@@ -299,7 +300,7 @@ def _lock(facts: Facts, holder: LockHolder) -> Finding:
 
 
 def check_leftovers(facts: Facts) -> Iterator[Finding]:
-    """Findings about files of instants that are not pending, and about repairs."""
+    """Yields findings about files of instants that are not pending, and about repairs."""
     pending = set() if facts.timeline is None else {instant.time for instant in facts.timeline.pending}
     if facts.timeline is not None:
         for folder, code, what in (

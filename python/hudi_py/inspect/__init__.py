@@ -1,4 +1,4 @@
-"""What a table shows of itself: reports, relations, and the procedures of SQL that show something."""
+"""Shows a table's contents and history: reports, relations, and SQL procedures that show something."""
 
 from hudi_py.inspect.procedures import SHOWN, procedure_report
 from hudi_py.inspect.relations import relation, relation_schema

@@ -1,6 +1,5 @@
-"""A table's timeline and file slices with the columns that Apache Hudi's table functions give them
-(`TimelineRelation`, `FileSystemRelation`, 1.2.0).
-"""
+"""A table's timeline and file slices in the columns of Apache Hudi's table functions (`TimelineRelation`,
+`FileSystemRelation`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ FILE_SLICE_SCHEMA = pa.schema(
 
 
 def timeline_relation(state: TableState, archived: bool = False) -> pa.Table:
-    """One row for each instant in its highest state, oldest first: `TIMELINE_SCHEMA`.
+    """Lists each instant in its highest state, oldest first: `TIMELINE_SCHEMA`.
 
     The numbers are those of commits, including pending ones, and -1 for other actions. Completion_Time is null while an
     instant is pending.
@@ -65,7 +64,7 @@ def timeline_relation(state: TableState, archived: bool = False) -> pa.Table:
     for instant in state.timeline.instants:
         try:
             numbers = _active_numbers(state, instant)
-        except FileNotFoundError:  # archived or rolled back since it was listed
+        except FileNotFoundError:  # archived or rolled back since the listing
             continue
         completion = instant.completion_time if instant.completed else None
         row = _timeline_row(instant.time, instant.action, instant.state, completion, instant.file_name)
@@ -74,7 +73,7 @@ def timeline_relation(state: TableState, archived: bool = False) -> pa.Table:
 
 
 def file_slice_relation(state: TableState, pattern: str | None = None) -> pa.Table:
-    """Every committed file slice that still exists, including replaced file groups: `FILE_SLICE_SCHEMA`.
+    """Lists every committed file slice that still exists, including replaced file groups: `FILE_SLICE_SCHEMA`.
 
     Base_File_Path is absolute; for slices of logs only it is empty and Base_File_Size is -1. Logs whose delta commit is
     the slice's own instant count as scheduled, as in Java.
@@ -116,14 +115,14 @@ _RELATIONS: Final = {
 
 
 def relation(path: str, options: Options, name: str, *arguments: Any) -> pa.Table:
-    """The rows of the table function `name`, called with the arguments that follow the path."""
+    """Returns the rows of the table function `name`, called with the arguments after the path."""
     report: Any = _RELATIONS[name][0]
     rows: pa.Table = report(load_state(open_storage(path, options.for_storage())), *arguments)
     return rows
 
 
 def relation_schema(path: str, options: Options, name: str) -> pa.Schema:
-    """The columns of a table function.
+    """Returns the columns of a table function.
 
     Raises:
         TableNotFoundError: there is no table at `path`.
@@ -152,7 +151,7 @@ def _active_numbers(state: TableState, instant: Instant) -> dict[str, object]:
 
 
 def _numbers(action: Action, data: bytes, context: str) -> dict[str, object]:
-    """The totals of a commit's statistics (`HoodieCommitMetadata.fetchTotal...`, 1.2.0)."""
+    """Returns the totals of a commit's statistics (`HoodieCommitMetadata.fetchTotal...`, 1.2.0)."""
     if action not in WRITE_ACTIONS:
         return dict.fromkeys(_NUMBERS, -1)
     stats = decode_commit_metadata(data, context).stats

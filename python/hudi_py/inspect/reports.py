@@ -1,7 +1,8 @@
 """Reports on a table's timeline, files, partitions and commits, as Arrow tables.
 
-Those on what commits wrote are the rows behind the procedures of Apache Hudi that show commits (`ShowCommitsProcedure`
-and others, 1.2.0)."""
+Reports on what commits wrote are the rows of Apache Hudi's procedures that show commits (`ShowCommitsProcedure` and
+others, 1.2.0).
+"""
 
 from __future__ import annotations
 
@@ -74,8 +75,8 @@ _EXTRA = pa.schema([*_COMMIT, ("metadata_key", pa.string()), ("metadata_value", 
 
 
 def table_report(path: str, options: Options, view: str) -> pa.Table:
-    """The report `files`, `partitions`, `timeline`, `commits`, `written`, `archived`, `extra` or `properties` of a
-    table's newest state, or of the options' instant or pin."""
+    """Returns the report `files`, `partitions`, `timeline`, `commits`, `written`, `archived`, `extra` or `properties`
+    of a table's newest state, or of the instant or pin in the options."""
     state, _ = load_pinned(path, options)
     if view == "timeline":
         return instant_report(state.timeline)
@@ -95,7 +96,7 @@ def table_report(path: str, options: Options, view: str) -> pa.Table:
 
 
 def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ()) -> pa.Table:
-    """Instants of the active timeline and the given archived ones, oldest first."""
+    """Lists instants of the active timeline and the given archived ones, oldest first."""
     active = {(instant.time, instant.action.comparable) for instant in timeline.instants}
     found: list[Instant | ArchivedInstant] = [*timeline.instants]
     found += [instant for instant in archived if (instant.time, instant.action) not in active]
@@ -112,12 +113,12 @@ def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ())
 
 
 def _commit_report(state: TableState) -> pa.Table:
-    """Completed writes of the active timeline, newest first, with totals (`ShowCommitsProcedure`, 1.2.0)."""
+    """Lists completed writes of the active timeline, newest first, with totals (`ShowCommitsProcedure`, 1.2.0)."""
     rows = []
     for instant in reversed(state.timeline.write_completed):
         try:
             stats = read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True).stats
-        except FileNotFoundError:  # archived since it was listed
+        except FileNotFoundError:  # archived since the listing
             continue
         added = sum(stat.prev_commit == NO_PREVIOUS_COMMIT for stat in stats)
         rows.append(
@@ -138,7 +139,7 @@ def _commit_report(state: TableState) -> pa.Table:
 
 
 def history_report(storage: Storage, timeline: Timeline, archived: Sequence[ArchivedInstant] = ()) -> pa.Table:
-    """Completed writes and how much they wrote, oldest first; `archived` instants need their metadata."""
+    """Lists completed writes and how much they wrote, oldest first; `archived` instants need their metadata."""
     written: dict[str, tuple[Instant | ArchivedInstant, CommitMetadata]] = {}
     for entry in archived:
         if entry.action in WRITE_ACTIONS:
@@ -147,7 +148,7 @@ def history_report(storage: Storage, timeline: Timeline, archived: Sequence[Arch
     for instant in timeline.write_completed:
         try:
             written[instant.time] = instant, read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
-        except FileNotFoundError:  # archived since it was listed
+        except FileNotFoundError:  # archived since the listing
             continue
     rows = [
         {
@@ -168,7 +169,7 @@ def history_report(storage: Storage, timeline: Timeline, archived: Sequence[Arch
 
 
 def file_report(state: TableState, as_of: InstantTime | None = None) -> pa.Table:
-    """The newest file slice of each file group, or the one as of an instant."""
+    """Lists the newest file slice of each file group, or the one as of an instant."""
     rows = [
         {
             "partition": slice_.partition,
@@ -186,7 +187,7 @@ def file_report(state: TableState, as_of: InstantTime | None = None) -> pa.Table
 
 
 def partition_report(state: TableState, as_of: InstantTime | None = None) -> pa.Table:
-    """Partitions and the sizes of their newest file slices, or of those as of an instant."""
+    """Lists partitions and the sizes of their newest file slices, or of those as of an instant."""
     rows = [
         {
             "partition": path,
@@ -200,9 +201,9 @@ def partition_report(state: TableState, as_of: InstantTime | None = None) -> pa.
 
 
 def split_report(splits: Sequence[Split], reasons: Sequence[str | None]) -> pa.Table:
-    """One row for each split: partition, file_id, base_file (string), base_bytes (int64), log_files (list of string),
-    log_bytes (int64), kind (string: `base`, `base + log`, `log` or `changes`), native (bool: whether a generic Parquet
-    reader can read it) and why_not_native (string).
+    """Lists splits: partition, file_id, base_file (string), base_bytes (int64), log_files (list of string), log_bytes
+    (int64), kind (string: `base`, `base + log`, `log` or `changes`), native (bool: whether a generic Parquet reader can
+    read it) and why_not_native (string).
 
     Args:
         reasons: the result of `read.engines.native.why_not_native` for the splits.
@@ -237,8 +238,8 @@ def _partitions(state: TableState, as_of: InstantTime | None) -> Iterator[tuple[
 
 
 def _written_report(state: TableState, *, archived: bool = False) -> pa.Table:
-    """What each completed write wrote to each file, newest write first; a write without files has one row, whose file
-    is null. `archived`: those of the archived timeline instead of the active one."""
+    """Lists what each completed write wrote to each file, newest write first; a write without files has one row, whose
+    file is null. `archived` lists the archived timeline instead of the active one."""
     found = _archived(state) if archived else _active(state)
     rows = [
         {**_described(instant, metadata), "archived": archived, **({} if stat is None else _written(stat))}
@@ -249,7 +250,7 @@ def _written_report(state: TableState, *, archived: bool = False) -> pa.Table:
 
 
 def _extra_report(state: TableState) -> pa.Table:
-    """The extra metadata of completed writes of the active timeline, newest write first."""
+    """Lists the extra metadata of completed writes of the active timeline, newest write first."""
     rows = [
         {**_described(instant, metadata), "metadata_key": key, "metadata_value": value}
         for instant, metadata in _active(state)
@@ -262,7 +263,7 @@ def _active(state: TableState) -> Iterator[tuple[Instant, CommitMetadata]]:
     for instant in sorted(state.timeline.write_completed, key=lambda instant: instant.time, reverse=True):
         try:
             yield instant, read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
-        except FileNotFoundError:  # archived since it was listed
+        except FileNotFoundError:  # archived since the listing
             continue
 
 

@@ -1,3 +1,3 @@
-"""Mends what the doctor found: plans, acts under the table lock, keeps what it removes, and can be undone."""
+"""Repairs what the doctor found: plans, acts under the table lock, keeps everything it removes, and can undo."""
 
 from __future__ import annotations

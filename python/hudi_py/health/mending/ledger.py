@@ -1,9 +1,9 @@
-"""The folder of a repair: what was planned, what is kept, and how to bring it back or forget it.
+"""The folder of a repair: its plan, the originals it keeps, and how to restore or delete them.
 
 `.hoodie/.hudi_py_repair/<id>/` has `repair.json`, the originals below `kept/`, and below `new/` a name for each file
 that the repair created. No engine lists the folder: the timeline is read by the names of instants, and partitions are
 searched outside `.hoodie` (`TimelineUtils`, `FileSystemBackedTableMetadata`, Apache Hudi 1.2.0). `KeepingStorage` keeps
-what is removed or replaced through it.
+everything removed or replaced through it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _TIMELINES: Final = (META_FOLDER, TIMELINE)
 
 
 class KeepingStorage(FolderStorage):
-    """Another storage, and a folder in it with what was there before.
+    """A storage that keeps the originals of changed files in one of its folders.
 
-    The first change to a file keeps its original: it is moved where files can be moved, else copied. The first write of
-    a new file leaves its name. Both happen before the change, so that a killed repair can be undone as well. The files
-    of the table lock are left out: a lock belongs to a process.
+    The first change to a file keeps its original, by a move if the storage can move files, else by a copy. The first
+    write of a new file records its name. Both happen before the change, so that a killed repair can be undone as well.
+    Files of the table lock are excluded: a lock belongs to a process.
     """
 
     def __init__(self, storage: Storage, folder: str) -> None:
@@ -80,7 +80,7 @@ class KeepingStorage(FolderStorage):
             return True
 
     def set_aside(self, path: str) -> None:
-        """Moves a file to where originals are kept, even one of a lock. Raises FileNotFoundError."""
+        """Moves a file to the kept originals, even one of a lock. Raises FileNotFoundError."""
         with self._guard:
             self._changed.add(path)
             self._move_away(path)
@@ -118,7 +118,7 @@ class KeepingStorage(FolderStorage):
         return there
 
     def _forget(self, path: str) -> None:
-        """A file that was created is gone again; one that had an original stays changed."""
+        """Forgets a file that was created and deleted again; one with an original stays changed."""
         if self._storage.stat(join_path(self._kept, path)) is None:
             self._storage.delete(join_path(self._new, path))
             self._changed.discard(path)
@@ -133,7 +133,7 @@ class KeepingStorage(FolderStorage):
 
 
 class KeepingObjects(KeepingStorage):
-    """The same over an object store, which replaces files conditionally: only locks are replaced so."""
+    """Keeps originals in an object store, which replaces files conditionally: only locks are replaced that way."""
 
     _storage: ConditionalStorage
 
@@ -145,7 +145,7 @@ class KeepingObjects(KeepingStorage):
 
 
 def keeping(storage: Storage, folder: str) -> KeepingStorage:
-    """The storage, keeping what changes in a folder of it."""
+    """Returns the storage, keeping originals in a folder of it."""
     kind: Callable[[Storage, str], KeepingStorage]
     kind = KeepingObjects if isinstance(storage, ConditionalStorage) else KeepingStorage
     return kind(storage, folder)
@@ -166,19 +166,19 @@ class KeptRepair:
     state: str
     """`begun`, `done` or `undoing`."""
     steps: tuple[str, ...]
-    """What it did, one sentence each."""
+    """The steps, one sentence each."""
     num_kept: int = 0
-    """Files that were removed or replaced."""
+    """Number of files that were removed or replaced."""
     num_bytes: int = 0
     """Size of these files."""
 
     @property
     def folder(self) -> str:
-        """Relative to the table."""
+        """Returns its folder, relative to the table."""
         return folder_of(self.id)
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Converts the fields to JSON types, by name."""
         return {
             "id": self.id,
             "state": self.state,
@@ -193,7 +193,7 @@ def folder_of(id: str) -> str:
 
 
 def repairs(storage: Storage) -> list[KeptRepair]:
-    """The repairs that are kept, oldest first."""
+    """Lists the repairs that are kept, oldest first."""
     found = []
     for info in storage.list(REPAIRS):
         note = read_note(storage, info.name)
@@ -204,7 +204,7 @@ def repairs(storage: Storage) -> list[KeptRepair]:
 
 
 def read_note(storage: Storage, id: str) -> Mapping[str, Any]:
-    """What the repair wrote about itself; empty if it was killed before."""
+    """Reads what the repair recorded about itself; empty if it was killed before."""
     try:
         note = parse_json(storage.read(join_path(folder_of(id), _NOTE)))
     except (FileNotFoundError, ValueError):
@@ -219,7 +219,7 @@ def write_note(storage: Storage, id: str, state: str, steps: Sequence[str]) -> N
 
 
 def timeline_names(storage: Storage) -> list[str]:
-    """Paths of the state files of both layouts: they change with each action."""
+    """Lists paths of the state files of both layouts, which change with each action."""
     found = []
     for folder, layout in zip(_TIMELINES, (Layout(1, ""), Layout(2, "")), strict=True):
         found += [info.path for info in storage.list(folder) if not info.is_dir and layout.parse(info.name) is not None]
@@ -227,7 +227,7 @@ def timeline_names(storage: Storage) -> list[str]:
 
 
 def forget(storage: Storage, id: str) -> KeptRepair:
-    """Deletes what a repair has kept; it cannot be undone afterwards.
+    """Deletes what a repair has kept; it can no longer be undone.
 
     Raises:
         ConfigError: there is no such repair.
@@ -285,7 +285,7 @@ def _bring_back(storage: Storage, kept: str, path: str) -> None:
 
 
 def _in_order(files: list[FileInfo]) -> list[FileInfo]:
-    """Files of the timeline first, as readers follow them to all others."""
+    """Sorts files so that those of the timeline, from which readers find all others, come first."""
     return sorted(files, key=lambda info: (not _is_timeline(info.path), info.path))
 
 

@@ -1,4 +1,4 @@
-"""What a repair will do: steps, in order, each a sentence."""
+"""Plans a repair: ordered steps, each described in a sentence."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class StepKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RepairStep:
-    """One thing that a repair does."""
+    """One step of a repair."""
 
     kind: StepKind
     sentence: str
-    """What will be done."""
+    """Description of the step."""
     findings: tuple[Finding, ...]
-    """What it mends."""
+    """The findings that it repairs."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Converts the fields to JSON types, by name."""
         return {
             "kind": self.kind.value,
             "sentence": self.sentence,
@@ -48,17 +48,17 @@ class RepairStep:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RepairPlan(Spoken):
-    """What `repair` will do; nothing is changed until then."""
+    """The steps of a repair. A plan changes nothing."""
 
     uri: str
     steps: tuple[RepairStep, ...] = ()
     left: tuple[Finding, ...] = ()
-    """Findings of severity warning or above that no step mends."""
+    """Findings of severity warning or above that no step repairs."""
     full: bool = False
-    """Whether it was made from a full examination."""
+    """Whether the plan is based on a full examination."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Converts the fields to JSON types, by name."""
         return {
             "uri": self.uri,
             "steps": [step.to_dict() for step in self.steps],
@@ -78,22 +78,22 @@ class RepairReport(Spoken):
     """What a repair did."""
 
     id: str | None
-    """Names it for `undo_repair` and `forget_repair`; None if there was nothing to do."""
+    """Id for `undo_repair` and `forget_repair`; None if there was nothing to do."""
     done: tuple[str, ...] = ()
     """One sentence for each step."""
     num_kept: int = 0
-    """Files that were removed or replaced, and are kept."""
+    """Number of files that were removed or replaced, and are kept."""
     num_bytes: int = 0
     """Size of these files."""
     folder: str | None = None
-    """Where they are kept, relative to the table."""
+    """Folder of the kept files, relative to the table."""
     rows_lost: int = 0
-    """Rows that could not be read, and rows of logs, whose keys may have an older version left."""
+    """Number of rows that could not be read, and rows of logs, whose keys may still have an older version."""
     keys_lost: tuple[str, ...] = ()
     """Record keys of lost rows, as far as they could be read."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Converts the fields to JSON types, by name."""
         return {
             "id": self.id,
             "done": list(self.done),
@@ -129,7 +129,7 @@ _METADATA: Final = ("metadata.unusable", "metadata.files", "metadata.index", "in
 
 
 def plan_repair(diagnosis: Diagnosis, *, lose_rows: bool = False) -> RepairPlan:
-    """The steps that mend what a diagnosis found.
+    """Plans the steps that repair what a diagnosis found.
 
     Args:
         lose_rows: also give up the rows of files that are missing or cannot be read, and keep what can be read of them.
@@ -167,7 +167,7 @@ def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
 
 
 def _timeline_steps(diagnosis: Diagnosis) -> Iterator[RepairStep]:
-    """What other processes left undone."""
+    """Yields steps that finish or undo what other processes left behind."""
     of = diagnosis.of
     dead = of("timeline.dead_write", "timeline.dead_recovery")
     if dead:
@@ -182,7 +182,7 @@ def _timeline_steps(diagnosis: Diagnosis) -> Iterator[RepairStep]:
 
 
 def _row_steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
-    """File groups that are written again, and the metadata table, which follows from all files."""
+    """Yields steps that rewrite file groups, and the metadata table, which depends on all files."""
     of = diagnosis.of
     lost = of(*_LOSING) if lose_rows else ()
     groups = tuple(sorted({(str(each.partition), str(each.details["file_id"])) for each in lost}))
@@ -213,7 +213,8 @@ def _row_steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
 
 
 def _rebuild(damaged: tuple[Finding, ...]) -> RepairStep:
-    """Only the partitions that are wrong, unless it is the listing of files, on which the others rest."""
+    """Plans to rebuild only the damaged partitions; all of them if the listing of files is damaged, since the others
+    depend on it."""
     names = sorted({str(each.details.get("partition", "record_index")) for each in damaged})
     if any(each.code in ("metadata.unusable", "metadata.files") for each in damaged):
         names = []

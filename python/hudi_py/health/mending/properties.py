@@ -1,4 +1,4 @@
-"""Writes `hoodie.properties` again, with nothing but what the table's own files prove."""
+"""Rewrites `hoodie.properties`, using only what the table's own files prove."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from hudi_py.write.table.properties import table_properties
 
 _METADATA_PROPERTIES: Final = f"{METADATA_TABLE}/{PROPERTIES}"
 _ESSENTIAL: Final = frozenset(("hoodie.table.version", "hoodie.table.type", "hoodie.timeline.layout.version"))
-"""Without these the file was cut."""
+"""Keys whose absence means that the file was truncated."""
 _SUFFIX: Final = "_metadata"
 _RECORD: Final = "_record"
 
 
 def rebuilt_properties(storage: Storage, options: Options) -> dict[str, str]:
-    """The properties with damaged keys corrected, or with a checksum for the table's name where it is proved. If the
-    file is gone: what timeline, folders and metadata table prove, and from the options what is stored nowhere else.
+    """Returns the properties with damaged keys corrected, or with the checksum of a proven table name. If the file is
+    missing: what timeline, folders and metadata table prove, plus options that are stored nowhere else.
 
     Args:
         options: of a write; `hoodie.datasource.write.recordkey.field` and the others that make a table.
@@ -50,7 +50,7 @@ def rebuilt_properties(storage: Storage, options: Options) -> dict[str, str]:
         properties[CHECKSUM] = str(checksum(properties))
     for key, known in damaged_keys(properties).items():
         value = properties.pop(key)
-        if not value:  # the sign after the key was damaged too, so the value may have been cut
+        if not value:  # the sign after the key was damaged too, so the value may be incomplete
             raise _unproved(storage, known, f"the value of {key!r} is empty")
         properties[known] = value
     return properties
@@ -107,7 +107,7 @@ def _table_type(timeline: Timeline) -> str:
 
 
 def _names(storage: Storage) -> Iterator[str]:
-    """The table's names according to its metadata table and the schemas of its commits."""
+    """Yields the table's names according to its metadata table and the schemas of its commits."""
     own, problem = read_properties(storage, _METADATA_PROPERTIES)
     if own is not None and not problem and own[NAME].endswith(_SUFFIX):
         yield own[NAME].removesuffix(_SUFFIX)
@@ -123,7 +123,7 @@ def _names(storage: Storage) -> Iterator[str]:
 
 
 def _record_name(storage: Storage, path: str) -> str:
-    """The table's name in the Avro schema that a commit stores: records are called `<table>_record`."""
+    """Returns the table's name in the Avro schema of a commit: records are called `<table>_record`."""
     try:
         schema: Any = parse_json(decode_commit_metadata(storage.read(path)).extra.get("schema", "null"))
     except (CorruptFileError, ValueError):

@@ -1,5 +1,5 @@
-"""Writes file groups again with some of their rows, as one commit that replaces them: without the losers among rows of
-one key, or without what cannot be read."""
+"""Rewrites file groups with some of their rows, as one commit that replaces them: without all but the winning row of
+each key, or without what cannot be read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _METADATA = "hoodie.metadata.enable"
 
 
 class _Held(HeldStorage):
-    """A storage with some files in memory, which may be opened too."""
+    """A storage with some files in memory, which can be opened like others."""
 
     def open_input(self, path: str) -> pa.NativeFile:
         found = self._held.get(path)
@@ -62,16 +62,17 @@ class _Held(HeldStorage):
 
 @dataclass(frozen=True, slots=True)
 class Salvage:
-    """What can be read of file groups."""
+    """The readable contents of file groups."""
 
     rows: pa.Table
     num_lost: int
-    """Rows of base files that are not among `rows`, and rows in logs, which may have been newer versions."""
+    """Number of rows of base files that are not among `rows`, and of rows in logs, which may have been newer
+    versions."""
     keys_lost: tuple[str, ...]
 
 
 def check_can_rewrite(config: TableConfig, uri: str) -> None:
-    """Refuses tables whose file groups cannot be written again with the same rows.
+    """Refuses tables whose file groups cannot be rewritten with the same rows.
 
     Raises:
         UnsupportedTableError: the table cannot be written, merges by a class of its own, or shows other partition
@@ -97,19 +98,20 @@ def check_can_rewrite(config: TableConfig, uri: str) -> None:
 
 
 def one_row_per_key(rows: pa.Table, config: TableConfig, *, across: bool) -> pa.Table:
-    """The row of each key that wins, as if they were written in the order in which they were committed.
+    """Keeps the winning row of each key, as if the rows were written in commit order.
 
     Args:
         across: a key has one row in all partitions, not one in each.
     """
-    settings = replace(merge_settings(config), payload=None)  # a payload class has had its say when they were written
+    settings = replace(merge_settings(config), payload=None)  # the payload class was applied when they were written
     keys = (RECORD_KEY,) if across else (PARTITION_PATH, RECORD_KEY)
     in_order = rows.sort_by([(COMMIT_TIME, "ascending"), (COMMIT_SEQNO, "ascending")])
     return reduce_input(in_order, settings, key_columns=keys)
 
 
 def rows_of(session: TableSession, timeline: Timeline, groups: Groups) -> pa.Table:
-    """All columns of the rows of file groups, meta columns first. Raises CorruptFileError if any cannot be read."""
+    """Reads all columns of the rows of file groups, meta columns first. Raises CorruptFileError if any cannot be
+    read."""
     wanted = set(groups)
     request = _request(groups, {_METADATA: "false"})
     scan = make_scan(session.state(timeline), request)
@@ -119,11 +121,11 @@ def rows_of(session: TableSession, timeline: Timeline, groups: Groups) -> pa.Tab
 
 
 def salvaged(session: TableSession, timeline: Timeline, groups: Groups) -> Salvage:
-    """What can be read of file groups: whole row groups of base files, and whole blocks of logs."""
+    """Reads what is readable of file groups: whole row groups of base files, and whole blocks of logs."""
     state, storage = session.state(timeline), session.storage
     view = load_view(state, read_damaged=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that files are damaged is known
+        warnings.simplefilter("ignore")  # it is known that files are damaged
         scan = make_scan(state, _request(groups, {_METADATA: "false", DAMAGED.key: "true"}))
         spec = scan.plan().spec
         written = _rows_written(storage, timeline)
@@ -152,7 +154,7 @@ def _salvage(
     newest = {path for path in missing if not path.rpartition("/")[2].startswith(".")}
     num_base = sum(written.get(path, 0) for path in newest)
     if base is not None and newest - {base.path}:
-        base = None  # an older version, whose rows would come back
+        base = None  # an older version, whose rows would reappear
     if base is not None:
         content, num_rows, keys = _row_groups(storage, base.path)
         num_base = num_rows or written.get(base.path, 0)
@@ -168,7 +170,7 @@ def _salvage(
 
 
 def _begins_well(storage: Storage, log: LogFile) -> bool:
-    """Whether a log exists, all of its blocks can be read, and its rows are not those of another file group."""
+    """Tells whether a log exists, all of its blocks can be read, and its rows belong to its file group."""
     try:
         check_first_rows(storage, list(read_blocks(storage, log.path, log.size)))
     except (CorruptFileError, FileNotFoundError):
@@ -177,7 +179,7 @@ def _begins_well(storage: Storage, log: LogFile) -> bool:
 
 
 def _rows_written(storage: Storage, timeline: Timeline) -> Mapping[str, int]:
-    """The rows that active commits wrote, by the path of the file."""
+    """Returns the number of rows that active commits wrote, by path."""
     found: dict[str, int] = {}
     for instant in timeline.write_completed:
         metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
@@ -186,8 +188,8 @@ def _rows_written(storage: Storage, timeline: Timeline) -> Mapping[str, int]:
 
 
 def _row_groups(storage: Storage, path: str) -> tuple[bytes | None, int, list[str]]:
-    """A base file with only the row groups or stripes that can be read, None if its footer cannot be; the number of its
-    rows, and the keys of those left out."""
+    """Returns a base file reduced to its readable row groups or stripes (None if its footer cannot be read), its number
+    of rows, and the keys of those left out."""
     sink = io.BytesIO()
     keys: list[str] = []
     try:
@@ -269,7 +271,7 @@ def replace_groups(
 
 
 def _checked(context: WriteContext, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The columns of the table, if they make the same keys and partitions again."""
+    """Yields the columns of the table, after checking that they produce the same keys and partitions."""
     for batch in rows.to_batches():
         given = batch.select(context.settings.schema.arrow.names)
         keyed = context.keyed(given)

@@ -1,4 +1,4 @@
-"""Carries out a repair: checks that the plan still holds, and takes its steps."""
+"""Carries out a repair: checks that the plan still holds, and runs its steps."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from hudi_py.wiring import metadata_writer
 _UNDER_LOCK: Final = frozenset(
     {StepKind.RESTORE_PROPERTIES, StepKind.REBUILD_PROPERTIES, StepKind.REMOVE, StepKind.MARK_PARTITION}
 )
-"""Steps that change files by themselves. The others are actions, which take the lock as every action does."""
+"""Steps that change files directly. The others are actions, which take the lock themselves."""
 _FILES_ONLY: Final = _UNDER_LOCK | {StepKind.BREAK_LOCK}
 _NO_METADATA: Final = {"hoodie.metadata.enable": "false", "hoodie.py.drop.indexes": "true"}
 
 
 @dataclass(eq=False)
 class _Repair:
-    """A repair that is carried out."""
+    """A repair in progress."""
 
     storage: KeepingStorage
     given: Mapping[str, Any]
@@ -64,7 +64,7 @@ class _Repair:
     keys_lost: list[str] = field(default_factory=list)
 
     def context(self, **more: str) -> ServiceContext:
-        """Return the context of an action, with the options of the repair and some others."""
+        """Opens the context of an action, with the options of the repair and some others."""
         options = Options.resolve({**self.given, **more}, Scope.WRITE)
         return ServiceContext.of(
             self.storage,
@@ -112,7 +112,7 @@ def repair(
             _examine(storage, plan, options, storage_options)
             write_note(storage, id_, "begun", sentences)
             break_lock(storage, str(step.arguments["owner"]), options or {}, storage_options)
-            storage.delete(f"{BROKEN_LOCK}{step.arguments['owner']}")  # a lock is not brought back
+            storage.delete(f"{BROKEN_LOCK}{step.arguments['owner']}")  # a broken lock is not restored
     lock = table_lock(storage, LockSettings.of(resolved), purpose="repair the table", storage_options=storage_options)
     with lock:
         _examine(storage, plan, options, storage_options, own_lock=True)
@@ -146,7 +146,7 @@ def undo_repair(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> KeptRepair:
-    """Brings the table back to what it was before a repair, under the table lock; see `ledger.undo`."""
+    """Brings the table back to its state before a repair, under the table lock; see `ledger.undo`."""
     settings = LockSettings.of(Options.resolve(options, Scope.WRITE))
     with table_lock(storage, settings, purpose="undo a repair of the table", storage_options=storage_options):
         return undo(storage, id)
@@ -158,7 +158,7 @@ def forget_repair(storage: Storage, id: str) -> KeptRepair:
 
 
 def _check_first(storage: Storage, plan: RepairPlan, options: Options) -> None:
-    """Refuses steps that cannot be taken before any is."""
+    """Refuses steps that cannot be carried out before running any."""
     kinds = {step.kind for step in plan.steps}
     if not kinds <= _FILES_ONLY and not kinds & {StepKind.RESTORE_PROPERTIES, StepKind.REBUILD_PROPERTIES}:
         check_writable(load_table_config(storage))
@@ -177,7 +177,7 @@ def _examine(
     *,
     own_lock: bool = False,
 ) -> None:
-    """Raises ConflictError if the table no longer has a finding that the plan mends.
+    """Raises ConflictError if the table no longer has a finding that the plan repairs.
 
     `own_lock`: the caller holds the lock, so that findings about locks are of no account.
     """

@@ -1,4 +1,4 @@
-"""The rows of Apache Hudi's SQL procedures that show something of a table: the view `procedure`."""
+"""Runs Apache Hudi's SQL procedures that only show something of a table: the view `procedure`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN: Final[Mapping[str, Shown]] = MappingProxyType(
 
 
 def procedure_report(path: str, options: Options, name: str, given: Mapping[str, Any]) -> pa.Table:
-    """The rows of a procedure, in its order.
+    """Returns the rows of a procedure, in its order.
 
     Args:
         given: values of parameters; the others have their defaults.

@@ -48,7 +48,7 @@ class TimelineEntry:
 
 
 def active_entries(table: Opened, *actions: Action) -> list[TimelineEntry]:
-    """Newest first; all actions if none is named."""
+    """Lists entries, newest first; all actions if none is named."""
     layout, storage = table.timeline.layout, table.storage
 
     def entry(instant: Instant) -> TimelineEntry:
@@ -68,7 +68,8 @@ def active_entries(table: Opened, *actions: Action) -> list[TimelineEntry]:
 
 
 def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> list[TimelineEntry]:
-    """Newest first, without those that are still active; of named actions with their contents."""
+    """Lists entries, newest first, without those that are still active; entries of named actions have their
+    contents."""
     active = {(each.time, each.action.comparable) for each in table.timeline.instants}
     found = archived_instants(
         table.storage,
@@ -99,7 +100,7 @@ def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> li
 
 
 def _cleans(table: Opened, given: Given, rows: Callable[[TimelineEntry], Iterator[tuple[Any, ...]]]) -> Rows:
-    """Rows of completed cleans, newest first."""
+    """Lists completed cleans, newest first."""
     entries = [each for each in active_entries(table, Action.CLEAN) if each.completed]
     if given["showArchived"]:
         entries += archived_entries(table, Action.CLEAN)
@@ -150,7 +151,7 @@ def _clean_plans(table: Opened, given: Given) -> Rows:
         head = (entry.time, entry.state.name, entry.action.value)
         try:
             record = Fields(entry.requested(), entry.described)
-        except (CorruptFileError, FileNotFoundError):  # such a plan has a row without contents in Apache Hudi, too
+        except (CorruptFileError, FileNotFoundError):  # in Apache Hudi such a plan also has a row without contents
             yield (*head, *(None,) * 7)
             continue
         earliest = record.record("earliestInstantToRetain")
@@ -171,7 +172,7 @@ def _clean_plans(table: Opened, given: Given) -> Rows:
 
 
 def _compactions(table: Opened, given: Given) -> Rows:
-    """Pending and completed compactions, newest first, with the number of file groups that they compact."""
+    """Lists pending and completed compactions, newest first, with the number of file groups that they compact."""
     if not table.config.is_mor:
         raise ConfigError(
             f"Cannot show the compactions of {table.storage.uri}: it is a table of the type {table.config.table_type}, "
@@ -188,8 +189,8 @@ def _compactions(table: Opened, given: Given) -> Rows:
 
 
 def _clusterings(table: Opened, given: Given) -> Rows:
-    """Pending and completed clusterings, newest first, with the number of groups and, if wanted, the partition of each
-    file slice of their plans. The limit counts other replacecommits too."""
+    """Lists pending and completed clusterings, newest first, with the number of groups and, if wanted, the partition of
+    each file slice of their plans. The limit includes other replacecommits."""
     layout = table.timeline.layout
     for entry in active_entries(table, Action.CLUSTERING, Action.REPLACE_COMMIT)[: limited(given)]:
         plan = clustering_plan(table.storage, layout, entry.time)
@@ -207,7 +208,7 @@ def _rolled_back(record: Mapping[str, Any]) -> list[str]:
 
 
 def _rollbacks(table: Opened, given: Given) -> Rows:
-    """Oldest first."""
+    """Lists rollbacks, oldest first."""
     entries = [each for each in reversed(active_entries(table, Action.ROLLBACK)) if each.completed]
     records = [each.result() for each in entries]
     found = (
@@ -247,7 +248,7 @@ def _rollback_detail(table: Opened, given: Given) -> Rows:
 
 
 def _timeline(table: Opened, given: Given) -> Rows:
-    """Newest first. With both ends of a range, all of it, whatever the limit."""
+    """Lists the timeline, newest first. A range with both ends is listed completely, whatever the limit."""
     start, end = text_of(given, "startTime"), text_of(given, "endTime")
     entries = active_entries(table)
     undone = _undone([each for each in entries if each.action is Action.ROLLBACK])
@@ -274,7 +275,7 @@ def _timeline(table: Opened, given: Given) -> Rows:
 
 
 def _target(entry: TimelineEntry) -> list[str]:
-    """What a rollback undoes."""
+    """Returns what a rollback undoes."""
     if entry.completed:
         return _rolled_back(entry.result())
     instant = Fields(entry.requested(), entry.described).record("instantToRollback")
@@ -282,12 +283,12 @@ def _target(entry: TimelineEntry) -> list[str]:
 
 
 def _undone(rollbacks: list[TimelineEntry]) -> dict[str, list[str]]:
-    """The rollbacks of each instant."""
+    """Returns the rollbacks of each instant."""
     found: dict[str, list[str]] = {}
     for entry in reversed(rollbacks):
         try:
             targets = _target(entry)
-        except (CorruptFileError, FileNotFoundError):  # the doctor reports it; the rest can be shown
+        except (CorruptFileError, FileNotFoundError):  # the doctor reports it; show the rest
             continue
         for time in targets:
             found.setdefault(time, []).append(entry.time)
@@ -305,7 +306,7 @@ def _undoing(entry: TimelineEntry, undone: Mapping[str, list[str]]) -> str | Non
 
 
 def _times(entry: TimelineEntry, modified: Mapping[tuple[str, Action, State], str]) -> list[str | None]:
-    """When it was requested, begun and completed; the archive has two of these times."""
+    """Returns when the instant was requested, begun and completed; the archive has two of these times."""
     if entry.archived:
         requested = _shown_time(entry.time)
         return [requested, requested, _shown_time(entry.completion or entry.time)]
@@ -317,7 +318,7 @@ def _shown_time(time: str) -> str:
 
 
 def _modified(table: Opened) -> dict[tuple[str, Action, State], str]:
-    """When the files of the active timeline were written, in this process's time zone."""
+    """Returns the modification times of the active timeline's files, in this process's time zone."""
     layout = table.timeline.layout
     found: dict[tuple[str, Action, State], str] = {}
     for info in table.storage.list(layout.folder):
@@ -329,7 +330,7 @@ def _modified(table: Opened) -> dict[tuple[str, Action, State], str]:
 
 
 def _compare(table: Opened, given: Given) -> Rows:
-    """By requested times, as `InstantComparison`."""
+    """Compares commits by requested time, as `InstantComparison` does."""
     other = Opened(needed_text(given, "path"), table.options)
     own, others = ([each.time for each in one.timeline.write_completed] for one in (table, other))
     newest, newest_of_other = (times[-1] if times else "0" for times in (own, others))

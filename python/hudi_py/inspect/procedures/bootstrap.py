@@ -12,7 +12,7 @@ from hudi_py.view.bootstrap import BootstrapMapping, bootstrap_mappings, has_boo
 
 
 def _mapping(table: Opened, given: Given) -> Rows:
-    """File groups and their source files.
+    """Lists file groups and their source files.
 
     Raises:
         ConfigError: file ids without a partition, a partition that the index does not have, or no such column.
@@ -48,7 +48,7 @@ def _mapping(table: Opened, given: Given) -> Rows:
 
 
 def _partitions(table: Opened, given: Given) -> Rows:
-    """The partitions that the bootstrap index has, in its order."""
+    """Lists the partitions in the bootstrap index, in its order."""
     return [(each,) for each in dict.fromkeys(each.partition for each in _indexed(table))]
 
 

@@ -1,6 +1,5 @@
-"""The procedures that show what files hold or what became of them: instants as JSON, data files that are not Parquet,
-and deleted ones (`ExportInstantsProcedure`, `ShowInvalidParquetProcedure`, `ShowFileStatusProcedure`, Apache Hudi
-1.2.0)."""
+"""The procedures that show contents or fate of files: instants as JSON, data files that are not Parquet, and deleted
+files (`ExportInstantsProcedure`, `ShowInvalidParquetProcedure`, `ShowFileStatusProcedure`, Apache Hudi 1.2.0)."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _PARQUET: Final = ".parquet"
 
 
 def _instants(table: Opened, given: Given) -> Rows:
-    """Name and content of the completed instants of some actions, oldest first, the archived ones included.
+    """Lists name and content of the completed instants of some actions, oldest first, archived ones included.
 
     Raises:
         ConfigError: there is no such action.
@@ -54,7 +53,7 @@ def _instants(table: Opened, given: Given) -> Rows:
 
 
 def _json(entry: TimelineEntry) -> str:
-    """The content of a completed instant, whichever way it is stored."""
+    """Returns the content of a completed instant as JSON, whatever its stored format."""
     data = entry.content() or b""
     if data and not is_container(data):
         return data.decode()
@@ -67,7 +66,7 @@ def _plain(value: Any) -> str:
 
 
 def _invalid_parquet(table: Opened, given: Given) -> Rows:
-    """The paths of files that cannot be opened as Parquet, by partition and name.
+    """Lists the paths of files that cannot be opened as Parquet, by partition and name.
 
     Raises:
         ConfigError: the call asks to delete them.
@@ -91,12 +90,12 @@ def _parquet_files(table: Opened, path: PartitionPath, given: Given) -> Iterator
                 read_footer(table.storage, info.path)
             except (CorruptFileError, UnsupportedTableError):
                 yield info.path
-            except FileNotFoundError:  # deleted since it was listed
+            except FileNotFoundError:  # deleted since the listing
                 continue
 
 
 def _status(table: Opened, given: Given) -> Rows:
-    """The action that deleted a file: cleans first, then rollbacks, then restores, the newest of each.
+    """Finds the action that deleted a file: cleans first, then rollbacks, then restores, the newest of each.
 
     Raises:
         ConfigError: the partition of a partitioned table is missing.
@@ -120,7 +119,7 @@ def _status(table: Opened, given: Given) -> Rows:
 
 
 def _deleted(record: Mapping[str, Any]) -> Iterator[str]:
-    """The files that a clean, rollback or restore deleted."""
+    """Yields the files that a clean, rollback or restore deleted."""
     undone = (each for rollbacks in (record.get("hoodieRestoreMetadata") or {}).values() for each in rollbacks)
     for one in (record, *undone):
         for partition in (one.get("partitionMetadata") or {}).values():

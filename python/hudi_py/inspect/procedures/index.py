@@ -23,7 +23,7 @@ from hudi_py.view.filesystem_view import FileSystemView
 
 
 def _opened(table: Opened, partition: str = FILES) -> MetadataTable:
-    """Raises TableNotFoundError if there is no metadata table, or it lacks a partition."""
+    """Opens the metadata table. Raises TableNotFoundError if there is none, or it lacks a partition."""
     found = open_metadata(table.state)
     if found is None or not found.has(partition):
         raise TableNotFoundError(
@@ -34,7 +34,7 @@ def _opened(table: Opened, partition: str = FILES) -> MetadataTable:
 
 
 def _stats(table: Opened, given: Given) -> Rows:
-    """Sizes and numbers of the newest files of each partition (`HoodieMetadataMetrics`)."""
+    """Returns sizes and numbers of the newest files of each partition (`HoodieMetadataMetrics`)."""
     metadata = _opened(table)
     for partition in sorted(metadata.partitions):
         slices = [each for group in metadata.file_groups(partition).values() for each in group]
@@ -50,7 +50,7 @@ def _stats(table: Opened, given: Given) -> Rows:
 
 
 def _files(table: Opened, given: Given) -> Rows:
-    """The names of a partition's files, sorted."""
+    """Lists the names of a partition's files, sorted."""
     key = partition_key(text_of(given, "partition").strip("/"))
     found = read_files(_opened(table), [key]).get(key, {})
     yield from ((name,) for name in sorted(found)[: limited(given)])
@@ -61,7 +61,7 @@ def _wanted(given: Given, name: str) -> list[str]:
 
 
 def _column_stats(table: Opened, given: Given) -> Rows:
-    """Yield the statistics of the newest slices' base files, by column and file."""
+    """Yields the statistics of the newest slices' base files, by column and file."""
     files = _newest(table, load_view(table.state), given)
     for record in _records(table, _wanted(given, "targetColumns")):
         if record["file"] in files:
@@ -76,7 +76,7 @@ def _records(table: Opened, names: list[str]) -> list[dict[str, Any]]:
 
 
 def _newest(table: Opened, view: FileSystemView, given: Given) -> dict[str, PartitionPath]:
-    """The newest base files of partitions whose paths begin so, and their partitions."""
+    """Returns the newest base files in partitions with a path prefix, and their partitions."""
     prefixes = tuple(_wanted(given, "partition"))
     paths = [path for path in view.partitions() if not prefixes or path.startswith(prefixes)]
     slices = [each for path in paths for each in view.latest_slices(path)]
@@ -84,13 +84,13 @@ def _newest(table: Opened, view: FileSystemView, given: Given) -> dict[str, Part
 
 
 def _bound(record: Mapping[str, Any], name: str) -> Any:
-    """A bound of the type of its wrapper; decimals of any wrapper as decimals."""
+    """Returns a bound in the type of its wrapper; decimals of any wrapper as decimals."""
     bound = record[name] or {}
     value = next((each for key, each in bound.items() if key != "kind" and each is not None), None)
     if value is not None and bound["kind"] == "BooleanWrapper":
         return bool(value)
     if value is not None and bound["kind"] == "FloatWrapper":
-        return float(java_float(value))  # the number that its shortest text names
+        return float(java_float(value))  # the number with the shortest text
     scale = (record["detail"] or "").rpartition(",")[2].strip()
     if isinstance(value, bytes) and record["type"] == _DECIMAL and scale.isdecimal():
         return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-int(scale), _DIGITS)
@@ -98,7 +98,7 @@ def _bound(record: Mapping[str, Any], name: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A bound as Java shows it."""
+    """Formats a bound as Java does."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -111,7 +111,8 @@ def _text(value: Any) -> str:
 
 
 def _overlap(table: Opened, given: Given) -> Rows:
-    """How many files of a partition have a value between their bounds, over all bounds: by column and average."""
+    """Counts, for all bounds, how many files of a partition have a value between their bounds: by column and
+    average."""
     view = load_view(table.state)
     bases = _newest(table, view, given)
     groups: dict[str, int] = {path: len(view.latest_slices(path)) for path in set(bases.values())}
@@ -140,7 +141,7 @@ def _overlaps(points: list[tuple[Any, int]], files: int) -> tuple[Any, ...]:
 
 
 def _validate(table: Opened, given: Given) -> Rows:
-    """Files that the storage and the metadata table do not agree on; `verbose`: all. By partition and name."""
+    """Lists files on which the storage and the metadata table disagree; all with `verbose`. By partition and name."""
     listed = read_files(_opened(table))
     known = {partition_of_key(key): files for key, files in listed.items() if key != ALL_PARTITIONS}
     for path in sorted({*lister(table).partitions(), *known}):
@@ -153,7 +154,7 @@ def _validate(table: Opened, given: Given) -> Rows:
 
 
 _DECIMAL: Final = 10
-"""`ValueType.DECIMAL`, whose detail is precision and scale."""
+"""`ValueType.DECIMAL`, whose details are precision and scale."""
 _DIGITS: Final = Context(prec=80)
 _OF_TABLE: Final = {"table": None, "path": None}
 _OF_COLUMNS: Final = {**_OF_TABLE, "partition": None, "targetColumns": None, "filter": ""}

@@ -31,12 +31,12 @@ _NAMES: Final = {
     BlockType.PARQUET: "PARQUET_DATA_BLOCK",
     BlockType.CDC: "CDC_DATA_BLOCK",
 }
-"""`HoodieLogBlockType`."""
+"""Names in `HoodieLogBlockType`."""
 _DECODED: Final = (BlockType.AVRO, BlockType.CDC, BlockType.HFILE, BlockType.PARQUET)
 
 
 def _files(table: Opened, given: Given) -> list[FileInfo]:
-    """The log files whose paths match the pattern, by partition, file id and version."""
+    """Lists the log files whose paths match the pattern, by partition, file id and version."""
     pattern = needed_text(given, "log_file_path_pattern")
     own = below(table, pattern)
     if own is None:
@@ -58,7 +58,7 @@ def _blocks(table: Opened, files: Sequence[FileInfo]) -> Iterator[LogBlock]:
 
 
 def _metadata(table: Opened, given: Given) -> Rows:
-    """By file, in the order of the blocks."""
+    """Lists blocks by file, in their order."""
     corrupt = 0
     blocks = islice(_blocks(table, _files(table, given)), limited(given))
     for block in blocks:
@@ -72,7 +72,7 @@ def _metadata(table: Opened, given: Given) -> Rows:
 
 
 def _records(table: Opened, given: Given) -> Rows:
-    """The records of data blocks, by file, in the order in which they were written.
+    """Yields the records of data blocks, by file, in the order in which they were written.
 
     Raises:
         ConfigError: merged records are asked for, or no file matches.
@@ -90,7 +90,7 @@ def _records(table: Opened, given: Given) -> Rows:
             "such as '<table>/<partition>/.*log*'"
         )
     batches = (batch for block in _blocks(table, files) if block.type in _DECODED for batch in _batches(table, block))
-    # one text for each record, which is what the procedure shows
+    # one text for each record, as the procedure shows it
     rows = (row for batch in batches for row in _texts(batch))
     for text in islice(rows, limited(given)):
         yield (text,)
@@ -115,7 +115,7 @@ def _batches(table: Opened, block: LogBlock) -> Iterator[pa.RecordBatch]:
 
 
 def _texts(batch: pa.RecordBatch) -> Iterator[str]:
-    """Each record as Apache Hudi shows it: times and dates are the numbers that they are stored as."""
+    """Yields each record as Apache Hudi shows it: times and dates are the numbers stored for them."""
     names = batch.schema.names
     singles = {name for name, array in zip(names, batch.columns, strict=True) if pa.types.is_float32(array.type)}
     plain = pa.RecordBatch.from_arrays([_plain(array) for array in batch.columns], names=names)
@@ -136,7 +136,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _shown(value: Any) -> str:
-    """As `GenericData.toString`."""
+    """Formats as `GenericData.toString`."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_json_text(str(key))}: {_shown(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):

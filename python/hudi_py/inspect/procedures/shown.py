@@ -1,5 +1,5 @@
-"""What a procedure is that shows something of a table: parameters, columns and rows, as in Apache Hudi's SQL; and the
-files of a table, as procedures choose and name them."""
+"""Declares procedures that show something of a table: parameters, columns and rows, as in Apache Hudi's SQL; and
+selects and names a table's files as procedures do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LOCAL = "file://"
 
 
 class Opened:
-    """A table, read when a part of it is first needed."""
+    """A table whose parts are read when first needed."""
 
     def __init__(self, path: str, options: Options) -> None:
         self.path = path
@@ -48,7 +48,7 @@ class Opened:
 
     @cached_property
     def config(self) -> TableConfig:
-        """Raises TableNotFoundError if there is no table."""
+        """Returns the properties. Raises TableNotFoundError if there is no table."""
         return load_table_config(self.storage)
 
     @property
@@ -57,11 +57,11 @@ class Opened:
 
     @cached_property
     def state(self) -> TableState:
-        """Raises TableNotFoundError if there is no table."""
+        """Returns the state. Raises TableNotFoundError if there is no table."""
         return TableState(self.storage, self.config, load_timeline(self.storage, self.config))
 
     def absolute(self, path: str) -> str:
-        """A path below the table's as Apache Hudi shows it."""
+        """Returns a path below the table's as Apache Hudi shows it."""
         return f"{self.storage.uri}/{path}" if path else self.storage.uri
 
 
@@ -70,27 +70,27 @@ class Shown:
     """A procedure that changes nothing."""
 
     parameters: Mapping[str, Any]
-    """With their default values, in order."""
+    """Parameters with their default values, in order."""
     columns: pa.Schema
     rows: Callable[[Opened, Given], Rows] = field(repr=False)
     compares: bool = False
-    """Whether its parameter `path` names another table than the one it is called for."""
+    """Whether its parameter `path` names another table to compare with."""
 
 
 def columns(text: str) -> pa.Schema:
-    """`a text, b int` as a schema."""
+    """Parses `a text, b int` as a schema."""
     pairs = (part.strip().rpartition(" ") for part in text.split(","))
     return pa.schema([(name, _TYPES[kind]) for name, _, kind in pairs])
 
 
 def table_of(schema: pa.Schema, rows: Rows) -> pa.Table:
-    """Rows as a table."""
+    """Converts rows to a table."""
     found = [dict(zip(schema.names, row, strict=True)) for row in rows]
     return pa.Table.from_pylist(found, schema)
 
 
 def limited(given: Given, name: str = "limit") -> int:
-    """The most rows that a procedure gives.
+    """Returns the maximum number of rows of a procedure.
 
     Raises:
         ConfigError: it is not a number.
@@ -102,13 +102,13 @@ def limited(given: Given, name: str = "limit") -> int:
 
 
 def text_of(given: Given, name: str) -> str:
-    """An optional text; empty: not given."""
+    """Returns an optional text; empty if not given."""
     value = given.get(name)
     return "" if value is None else str(value).strip()
 
 
 def needed_text(given: Given, name: str) -> str:
-    """A parameter without which a procedure cannot be called.
+    """Returns a required parameter.
 
     Raises:
         ConfigError: it is missing.
@@ -125,8 +125,8 @@ def lister(table: Opened) -> StorageLister:
 
 
 def chosen_partitions(table: Opened, pattern: str) -> list[PartitionPath]:
-    """The partitions whose paths match, a folder at a time, as a glob of Hadoop: `2026/*/0[1-9]`. All of them if it is
-    empty or `ALL_PARTITIONS`."""
+    """Returns the partitions whose paths match folder by folder, as a glob of Hadoop: `2026/*/0[1-9]`. All of them if
+    it is empty or `ALL_PARTITIONS`."""
     found = lister(table).partitions()
     if pattern.strip("/") in ("", EVERYWHERE):
         return found
@@ -134,7 +134,7 @@ def chosen_partitions(table: Opened, pattern: str) -> list[PartitionPath]:
 
 
 def data_files(table: Opened, partition: PartitionPath) -> Iterator[tuple[str, FileInfo]]:
-    """The base and log files in a partition's folder, with the instants in their names."""
+    """Yields the base and log files in a partition's folder, with the instants in their names."""
     for info in lister(table).files(partition):
         name = parse_base_file_name(info.name) or parse_log_file_name(info.name)
         if name is not None:
@@ -142,7 +142,7 @@ def data_files(table: Opened, partition: PartitionPath) -> Iterator[tuple[str, F
 
 
 def shown_path(table: Opened, path: str) -> str:
-    """An absolute path as Apache Hudi shows it: `file:/tables/t/a`."""
+    """Formats an absolute path as Apache Hudi does: `file:/tables/t/a`."""
     uri = table.storage.uri
     if uri.startswith(f"{_LOCAL}/"):
         uri = f"file:{uri[len(_LOCAL) :]}"
@@ -152,7 +152,7 @@ def shown_path(table: Opened, path: str) -> str:
 
 
 def below(table: Opened, path: str) -> str | None:
-    """A path or glob relative to the table's; None: it is elsewhere."""
+    """Returns a path or glob relative to the table's; None if it lies elsewhere."""
     for base in {shown_path(table, ""), table.storage.uri, *_plain(table.storage.uri), *_plain(table.path)}:
         if path.startswith(f"{base.rstrip('/')}/"):
             return path[len(base.rstrip("/")) + 1 :]
@@ -160,5 +160,5 @@ def below(table: Opened, path: str) -> str | None:
 
 
 def _plain(uri: str) -> tuple[str, ...]:
-    """A local path without its scheme."""
+    """Strips the scheme from a local path."""
     return (uri.removeprefix(_LOCAL),) if uri.startswith((_LOCAL, "/")) else ()

@@ -32,11 +32,11 @@ from hudi_py.view import load_view
 from hudi_py.view.filesystem_view import FileSystemView
 
 _NO_RATIO: Final = -1.0
-"""The ratio of a slice without a base file."""
+"""The ratio shown for a slice without a base file."""
 
 
 def _view(table: Opened, given: Given) -> FileSystemView:
-    """The files of the commits that the parameters choose.
+    """Returns the files of the commits that the parameters choose.
 
     Raises:
         ConfigError: those of pending ones are asked for.
@@ -77,7 +77,7 @@ def _head(table: Opened, slice_: FileSlice) -> tuple[Any, ...]:
 
 
 def _all_slices(table: Opened, given: Given) -> Rows:
-    """By partition and file id, the newest slice of a group first."""
+    """Lists slices by partition and file id, the newest slice of a group first."""
     view = _view(table, given)
     slices = (
         slice_
@@ -96,7 +96,7 @@ def _by_group(slices: Iterator[FileSlice]) -> list[FileSlice]:
 
 
 def _latest_slices(table: Opened, given: Given) -> Rows:
-    """By partition and file id; `merge`: with the logs before and after a pending compaction."""
+    """Lists slices by partition and file id; with `merge`, includes the logs before and after a pending compaction."""
     patterns = [text_of(given, name) for name in ("path_regex", "partition_path")]
     chosen = [each for each in patterns if each not in ("", EVERYWHERE)]
     if len(chosen) > 1:
@@ -119,12 +119,12 @@ def _latest_slices(table: Opened, given: Given) -> Rows:
         others: list[str] = []
         for log in reversed(slice_.log_files):
             (own if log.name.instant == slice_.base_instant else others).append(_log(table, log))
-        # all logs of a slice are of completed commits
+        # all logs of a slice belong to completed commits
         yield (*_head(table, slice_), size, 0, *ratios, f"[{','.join(own)}]", f"[{','.join(others)}]")
 
 
 def _sizes(table: Opened, given: Given) -> Rows:
-    """By instant, oldest first, then over all files."""
+    """Returns sizes by instant, oldest first, then over all files."""
     found: dict[str, list[int]] = defaultdict(list)
     for path in chosen_partitions(table, text_of(given, "partition_path")):
         for instant, info in data_files(table, path):
@@ -135,7 +135,7 @@ def _sizes(table: Opened, given: Given) -> Rows:
 
 
 def _histogram(sizes: Sequence[int]) -> tuple[Any, ...]:
-    """As `com.codahale.metrics.UniformSnapshot`."""
+    """Computes a histogram as `com.codahale.metrics.UniformSnapshot` does."""
     values = np.sort(np.array(sizes, dtype=np.float64))
     if not len(values):
         return 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0
