@@ -1,4 +1,4 @@
-"""`python -m benchmarks` runs the TPC-H comparison, with a name of `OTHERS` behind it another one."""
+"""`python -m benchmarks` runs the TPC-H comparison; a name from `OTHERS` selects another one."""
 
 import sys
 

@@ -33,7 +33,7 @@ BAR: Final = 18
 
 
 def chart(seconds: dict[str, dict[str, float]]) -> str:
-    """Draw seconds as bars, a group for each row."""
+    """Draws seconds as bars, a group for each row."""
     measured = {row: {name: seconds[row][name] for name in ENGINES if name in seconds[row]} for row in ROWS}
     scale = (WIDTH - LABELS - 54) / max(max(values.values()) for values in measured.values())
     parts, y = [], 18
@@ -54,7 +54,7 @@ def chart(seconds: dict[str, dict[str, float]]) -> str:
 
 
 def drawn() -> str:
-    """Draw the stored figures."""
+    """Draws the stored figures."""
     return chart(json.loads(FIGURES.read_text(encoding="utf-8"))["seconds"])
 
 

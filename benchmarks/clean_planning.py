@@ -35,18 +35,18 @@ from hudi_py.wiring import service_context
 PARTITIONS = 100
 GROUPS = 100
 RETAINED = 100
-"""Commits."""
+"""Number of commits."""
 RETAINED_KEY = "hoodie.clean.commits.retained"
 FILES_ONLY = {
     "hoodie.metadata.index.column.stats.enable": "false",
     "hoodie.metadata.index.partition.stats.enable": "false",
     "hoodie.metadata.record.index.enable": "false",
 }
-"""The metadata table has the index of files alone: these hold no rows."""
+"""The metadata table indexes files only: these hold no rows."""
 
 
 class WideTable:
-    """A table whose files hold a byte: planning looks at their names alone."""
+    """A table whose files hold one byte each: planning reads only their names."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -74,7 +74,7 @@ class WideTable:
         return service_context(self.storage, {RETAINED_KEY: str(RETAINED), **FILES_ONLY, **options}, "clean")
 
     def plan(self, context: ServiceContext) -> int:
-        """Files that a clean would delete."""
+        """Returns the files that a clean would delete."""
         plan = plan_clean(context, context.state(), context.options, now_ms=wall_clock_ms()).plan
         return 0 if plan is None else sum(map(len, plan.files.values()))
 
@@ -93,7 +93,7 @@ def measure(table: WideTable, runs: int) -> dict[str, float]:
 
 
 def planned(table: WideTable, context: ServiceContext, runs: int) -> tuple[int, float]:
-    """Files that a clean would delete, and the median of the seconds in which it is planned."""
+    """Returns the files that a clean would delete, and the median of the planning seconds."""
     files = table.plan(context)
     return files, statistics.median(timed(lambda: table.plan(context)) for _ in range(runs))
 

@@ -41,7 +41,7 @@ COLOURS = {"cow": "#1f6f8b", "mor": "#c05621"}
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What one commit left."""
+    """The table after one commit."""
 
     seconds: float
     instants: int
@@ -49,7 +49,7 @@ class Point:
 
 
 def rows(number: int) -> pa.Table:
-    """The rows of one commit: a tenth of the keys."""
+    """Returns the rows of one commit: a tenth of the keys."""
     keys = [(number * 37 + step * 11) % KEYS for step in range(KEYS // 10)]
     keys = list(dict.fromkeys(keys))
     return pa.table(
@@ -63,7 +63,7 @@ def rows(number: int) -> pa.Table:
 
 
 def count_files(path: str) -> tuple[int, int]:
-    """Instants on the active timeline, and files of data, active timeline and metadata table."""
+    """Counts instants on the active timeline, and files of data, active timeline and metadata table."""
     instants = {name.split(".")[0].split("_")[0] for name in os.listdir(f"{path}/.hoodie/timeline") if "." in name}
     files = 0
     for folder, names, found in os.walk(path):
@@ -73,7 +73,7 @@ def count_files(path: str) -> tuple[int, int]:
 
 
 def run(path: str, kind: str, commits: int, metadata: bool = True) -> list[Point]:
-    """The table after each commit."""
+    """Returns the table's figures after each commit."""
     options = {**OPTIONS, "hoodie.metadata.enable": str(metadata).lower()}
     keyed: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
     points = []
@@ -91,7 +91,7 @@ def run(path: str, kind: str, commits: int, metadata: bool = True) -> list[Point
 
 
 def growth(points: Sequence[Point]) -> dict[str, float]:
-    """Of the last fifth of the commits to the second: medians of seconds, instants and files."""
+    """Compares the last fifth of the commits with the second: medians of seconds, instants and files."""
     fifth = len(points) // 5
     early, late = points[fifth : 2 * fifth], points[-fifth:]
     return {
@@ -102,7 +102,7 @@ def growth(points: Sequence[Point]) -> dict[str, float]:
 
 
 def plot(series: dict[str, list[Point]]) -> str:
-    """Three panels as SVG: seconds (running median of 15), instants and files over the number of commits."""
+    """Draws three panels as SVG: seconds (running median of 15), instants and files over the number of commits."""
     width, height, gap, left = 720, 180, 52, 64
     panels = (("seconds a commit, with services", "seconds"), ("active instants", "instants"), ("files", "files"))
     box = f"0 0 {width + left + 24} {len(panels) * (height + gap) + 40}"
@@ -141,7 +141,7 @@ def plot(series: dict[str, list[Point]]) -> str:
 
 
 def _tick(least: float) -> float:
-    """The round number that is not below."""
+    """Returns the next round number."""
     power = 10.0 ** math.floor(math.log10(least or 1.0))
     return next(round(power * times, 9) for times in (1, 1.5, 2, 2.5, 5, 10) if power * times >= least)
 
@@ -152,7 +152,7 @@ def _smooth(values: Sequence[float], window: int = 15) -> list[float]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs, prints and keeps the figures; ends with status 1 where something grows."""
+    """Runs, prints and stores the figures; exits with status 1 if something grows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks commits", description=__doc__.splitlines()[0])
     parser.add_argument("--commits", type=int, default=1000)
     parser.add_argument("--types", default="cow,mor", help="cow, mor or both, separated by a comma")

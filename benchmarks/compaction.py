@@ -40,7 +40,7 @@ print(peak(), before)
 
 
 def make(work: Path, scale: float) -> Path:
-    """A merge-on-read table with logs in every file group."""
+    """Creates a merge-on-read table with logs in every file group."""
     source, update = prepare(work, scale)
     path = work / "table"
     for folder, operation in ((source, "bulk_insert"), (update, "upsert")):
@@ -51,7 +51,7 @@ def make(work: Path, scale: float) -> Path:
 
 
 def copy_of(table: Path) -> Path:
-    """A fresh copy, in the place of the one before."""
+    """Makes a fresh copy, replacing the previous one."""
     copy = table.with_name("copy")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(table, copy)
@@ -71,7 +71,7 @@ def theirs(table: Path, oracle: Oracle) -> float:
 
 
 def limit(table: Path) -> float:
-    """Base files read and written by pyarrow alone."""
+    """Reads base files and writes them with pyarrow alone."""
     files = sorted(table.glob("*/*.parquet"))
     target = table.with_name("plain")
     target.mkdir(exist_ok=True)
@@ -88,7 +88,7 @@ def limit(table: Path) -> float:
 
 
 def peak_memory(table: Path) -> tuple[int, int]:
-    """MB at most of a process that compacts, and before it begins."""
+    """Returns the peak MB of a process that compacts, and the MB before it begins."""
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, str(copy_of(table))], check=True, capture_output=True, text=True
     )

@@ -37,7 +37,7 @@ OPTIONS: Final = {
     "hoodie.archive.automatic": "false",
 }
 SHARES: Final = {"1/60": 60, "5 %": 20, "1/12": 12, "1/3": 3}
-"""Of the rows, that an upsert writes again: one in so many."""
+"""An upsert rewrites one of this many rows."""
 EVERY_S: Final = 0.5
 
 
@@ -48,19 +48,19 @@ class Figures:
     cpu_seconds: float
     rows: int
     peak_gib: float
-    """Of all processes together."""
+    """Peak of all processes together."""
     peak_jvm_gib: float
     peak_python_gib: float
-    """Of the largest process of Python."""
+    """Peak of the largest Python process."""
 
 
 class Processes:
-    """Samples memory and CPU time of this process and of all that it has started."""
+    """Samples memory and CPU time of this process and all that it has started."""
 
     def __init__(self) -> None:
         self.peaks = [0, 0, 0]
         self._cpu: dict[int, float] = {}
-        """Of each process, also those that have ended since."""
+        """CPU time of each process, including ended ones."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
@@ -115,7 +115,7 @@ def _proportional_bytes(process: int) -> int:
 
 
 def _cpu_seconds(process: int) -> float:
-    """User and system time, without that of others."""
+    """Returns user and system time, without that of others."""
     try:
         text = Path(f"/proc/{process}/stat").read_text("ascii", errors="replace")
     except OSError:
@@ -174,7 +174,7 @@ def run(given: argparse.Namespace, folder: Path, processes: Processes) -> list[F
         return (result.num_inserted or 0) + (result.num_updated or 0)
 
     def counted() -> int:
-        """All columns of all rows, and that there are as many as were written at first."""
+        """Counts all rows, reading all columns, and checks that none was lost."""
         frame = pyspark_hudi.read_table(spark, table)
         frame.write.format("noop").mode("overwrite").save()
         return frame.count()

@@ -1,4 +1,4 @@
-"""Commits that are written to a table's timeline without writing rows: long histories in little time."""
+"""Writes commits to a table's timeline without writing rows: long histories in little time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METAFILE = b"commitTime=0\npartitionDepth=1\n"
 
 
 def instant_time(number: int, millis: int = 0) -> str:
-    """Of the commit of this number: one a minute."""
+    """Returns the time of the commit of this number: one a minute."""
     moment = datetime(2024, 1, 1, tzinfo=timezone.utc) + timedelta(minutes=number, milliseconds=millis)
     return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03}"
 

@@ -58,11 +58,11 @@ OLDER = 10
 LOGS = 10
 IN_PARTITION = GROUPS + OLDER + LOGS
 BYTES = 120 << 20
-"""Of a file that does not exist."""
+"""Size of a file that does not exist."""
 REAL = 10
-"""Partitions to which the commits write, whose files exist and hold a byte."""
+"""Partitions that commits write to; their files exist and hold one byte."""
 FIRST, SECOND, LOGGED = "20230101000000000", "20230601000000000", "20230701000000000"
-"""Archived instants: of the older base files, the newer ones and the logs."""
+"""Archived instants of the older base files, the newer ones and the logs."""
 COMMITS = 20
 COMPACTION = 12
 """Number of the commit that is a compaction."""
@@ -88,7 +88,7 @@ def partition_name(number: int) -> str:
 
 
 class ManyFiles:
-    """Makes a table of `count` files, which do not exist, and its metadata table."""
+    """Creates a table of `count` files, which do not exist, and its metadata table."""
 
     def __init__(self, path: Path, count: int) -> None:
         hudi_py.create_table(str(path), SCHEMA, MADE)
@@ -107,7 +107,7 @@ class ManyFiles:
         self._put_metadata(files)
 
     def _files(self, number: int) -> dict[str, int]:
-        """The files of a partition, with their sizes."""
+        """Returns the files of a partition, with their sizes."""
         partition = partition_name(number)
         ids = self.groups[partition] = [f"{uuid.UUID(int=self.random.getrandbits(128))}-0" for _ in range(GROUPS)]
         names = [f"{each}_{at}-1-2_{SECOND}.parquet" for at, each in enumerate(ids)]
@@ -120,7 +120,7 @@ class ManyFiles:
         return dict.fromkeys(names, 1)
 
     def _commit(self, number: int, files: dict[str, dict[str, int]]) -> None:
-        """A delta commit that adds logs to file groups of one partition."""
+        """Writes a delta commit that adds logs to file groups of one partition."""
         partition = partition_name(number % REAL)
         stats = []
         for at, file_id in enumerate(self.groups[partition][:COMMITTED]):
@@ -132,7 +132,7 @@ class ManyFiles:
         put_commit(self.storage, self.layout, number, stats, Action.DELTA_COMMIT)
 
     def _compaction(self, number: int) -> None:
-        """A compaction that has left out no partition."""
+        """Writes a compaction that has left out no partition."""
         time = instant_time(number)
         name = self.layout.requested_name(time, Action.COMPACTION)
         put_commit(self.storage, self.layout, number, [])
@@ -207,16 +207,16 @@ def _ranges(kept: KeptStatistics, low: int, high: int) -> ColumnRanges:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What a step cost."""
+    """The cost of a step."""
 
     seconds: float
     cpu: float
     read: int
     """Bytes."""
     peak: int
-    """Bytes of memory, with those of Python and its libraries."""
+    """Bytes of memory, including Python and its libraries."""
     found: int
-    """Splits, bytes, files or file groups, as the step has it."""
+    """Splits, bytes, files or file groups, depending on the step."""
 
 
 def plan(path: str, condition: str | None = None) -> int:
@@ -224,14 +224,14 @@ def plan(path: str, condition: str | None = None) -> int:
 
 
 def bytes_to_tasks(path: str) -> int:
-    """Bytes for each split that go from the driver to the tasks of a scan of all partitions."""
+    """Returns the bytes per split that go from the driver to the tasks of a scan of all partitions."""
     options = Options.resolve({})
     pinned = pin_table(path, options, None)
     return sum(len(pickle.dumps(task)) for task in pinned.tasks(options)) // len(pinned.splits)
 
 
 def commit(path: str, **more: str) -> int:
-    """New files in partitions with statistics."""
+    """Returns the new files in partitions with statistics."""
     names = [partition_name(at) for at in range(REAL)]
     ids = [uuid.uuid4().hex for _ in names]
     data = pa.table({"id": ids, "part": names, "value": list(range(len(ids)))}, SCHEMA)
@@ -274,7 +274,7 @@ STEPS: Mapping[str, Callable[[str], int]] = {
         path, **{"hoodie.metadata.compact.max.delta.commits": "1"}
     ),
 }
-"""In this order."""
+"""The steps, in this order."""
 SHOWN = {
     "plan one partition": "#1f6f8b",
     "commit of ten files": "#c05621",
@@ -287,7 +287,7 @@ SHOWN = {
 
 
 def measured(step: str, path: str, small: str) -> Figure:
-    """Runs a step in this process, after others with a small table, so that no module is imported meanwhile."""
+    """Runs a step in this process, after other steps with a small table, so that no module is imported meanwhile."""
     plan(small, "part = 'p00007' and value = 5"), commit(small), clean(small), compaction(small, always=True)
     read, started, cpu = _bytes_read(), time.perf_counter(), time.process_time()
     found = STEPS[step](path)
@@ -297,7 +297,7 @@ def measured(step: str, path: str, small: str) -> Figure:
 
 
 def _bytes_read() -> int:
-    """By this process so far (Linux); 0 elsewhere."""
+    """Returns the bytes read by this process so far (Linux); 0 elsewhere."""
     try:
         return int(Path("/proc/self/io").read_text().split()[1])
     except OSError:
@@ -359,7 +359,7 @@ def _size(table: Path) -> int:
 
 
 def plot(figures: Mapping[int, Mapping[str, Figure]]) -> str:
-    """CPU seconds over the number of files, both logarithmic, as SVG."""
+    """Draws CPU seconds over the number of files, both logarithmic, as SVG."""
     width, height, left, top = 560, 300, 64, 30
     counts = sorted(figures)
     low, high = math.log10(counts[0]), max(math.log10(counts[-1]), math.log10(counts[0]) + 1)

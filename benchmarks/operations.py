@@ -28,7 +28,7 @@ from tests.oracle.environment import locate
 
 KINDS: Final = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 NEW_KEYS: Final = 1_000_000_000
-"""Added to order keys of rows to insert."""
+"""Added to order keys of new rows."""
 
 
 INDEXES: Final[dict[str, dict[str, str]]] = {
@@ -40,7 +40,7 @@ INDEXES: Final[dict[str, dict[str, str]]] = {
     "RECORD_LEVEL_INDEX": {"hoodie.metadata.record.level.index.enable": "true"},
     "BUCKET": {"hoodie.bucket.index.num.buckets": "4"},
 }
-"""By type, with the other options that a table is made and written with."""
+"""Indexes by type, with the other options for creating and writing the table."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ OPERATIONS: Final = (
 
 
 def sources(work: Path, scale: float) -> dict[str, Path]:
-    """The folders of Parquet files that the tables are made of, and that are written."""
+    """Returns the folders of Parquet files from which the tables are made, and those to write."""
     source, update = prepare(work, scale)
     changed, rows = pq.read_table(update), pq.read_table(source)
     keys = changed.schema.get_field_index("l_orderkey")
@@ -102,7 +102,7 @@ def run(given: argparse.Namespace, work: Path) -> Figures:
     figures: Figures = {}
 
     def measure(table: Path, kind: str, index: dict[str, str], each: Work, label: str) -> None:
-        """By each engine, on a copy of its own."""
+        """Measures each engine on a copy of its own."""
         copy = table.with_name("copy")
         for engine, worker in workers.items():
             shutil.rmtree(copy, ignore_errors=True)

@@ -41,7 +41,7 @@ Figures = dict[str, float]
 
 
 def make(path: Path, files: int) -> dict[str, str]:
-    """A table of so many files; the options of writes to it."""
+    """Creates a table of that many files, and returns its write options."""
     buckets = min(files, IN_PARTITION)
     options = {
         "hoodie.index.type": "BUCKET",
@@ -85,7 +85,7 @@ def batch(numbers: Sequence[int], ts: int, part: int) -> pa.Table:
 
 @contextmanager
 def counted() -> Iterator[dict[str, int]]:
-    """Counts calls of the storage, manifests that are opened and their entries."""
+    """Counts calls of the storage, opened manifests and their entries."""
     counts = {"calls": 0, "manifests": 0, "entries": 0}
 
     def counting(real: Any) -> Any:
@@ -109,7 +109,7 @@ def counted() -> Iterator[dict[str, int]]:
 
 
 def measure(path: Path, files: int, commits: int) -> Figures:
-    """Medians over publications after small commits, and the first publication."""
+    """Returns medians over publications after small commits, and the first publication."""
     options = make(path, files)
     parts = max(files // IN_PARTITION, 1)
     table = hudi_py.open_table(path, options)

@@ -41,18 +41,18 @@ FIXED, SIZED, DELTA = "filters of one size", "filters by their keys", "deltalake
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a table took."""
+    """The cost of a table."""
 
     seconds: float
     files: int
     bytes: int
     metadata_bytes: int
-    """Those of the metadata table among them."""
+    """Bytes of the metadata table among them."""
 
 
 @contextmanager
 def one_size() -> Iterator[None]:
-    """Filters are as large as for the number of keys that they are configured for, whatever they hold."""
+    """Sizes filters for the configured number of keys, whatever they hold."""
     real = BloomFilter.__init__
 
     def init(self: BloomFilter, config: BloomConfig) -> None:
@@ -74,12 +74,12 @@ def rows(numbers: Sequence[int], partitions: int, ts: int) -> pa.Table:
 
 
 def hudi_partitions(path: Path, count: int) -> None:
-    """One commit of `count` rows, each in a partition of its own."""
+    """Writes one commit of `count` rows, each in a partition of its own."""
     hudi_py.write(path, rows(range(count), count, 0), "insert", OPTIONS, **KEYED)
 
 
 def hudi_commits(path: Path, count: int, kind: str) -> None:
-    """`count` commits, each of one row, which is new in the copy-on-write table and one of ten in the other."""
+    """Writes `count` commits of one row each, which is new in the copy-on-write table and one of ten in the other."""
     merging = kind == "mor"
     hudi_py.write(path, rows(range(10), 1, 0), "insert", OPTIONS, table_type=kind, **KEYED)
     for ts in range(1, count):
@@ -106,7 +106,7 @@ def delta_commits(path: Path, count: int, kind: str) -> None:
 
 
 def cost(write: Callable[[Path], None], path: Path) -> Cost:
-    """Measures the writing of one table, and removes it."""
+    """Measures writing one table, and removes it."""
     began = time.process_time()
     write(path)
     seconds = time.process_time() - began
@@ -121,7 +121,7 @@ def cost(write: Callable[[Path], None], path: Path) -> Cost:
 
 
 def measure(work: Path, partitions: int, commits: int, runs: int) -> dict[str, dict[str, Cost]]:
-    """The costs of each case by each way; medians of the seconds."""
+    """Returns the costs of each case by each way; medians of the seconds."""
     ways = [FIXED, SIZED, DELTA] if find_spec("deltalake") else [FIXED, SIZED]
     cases: dict[str, tuple[Callable[[Path], None], Callable[[Path], None]]] = {
         f"{partitions:,} partitions of one row": (
@@ -159,7 +159,7 @@ def batch(start: int, count: int, ts: int) -> pa.Table:
 
 
 def hudi_small(path: Path, kind: str, operation: str, options: dict[str, str]) -> tuple[Callable[[int], Any], Reader]:
-    """What makes commit `n` of a table of 1,000 rows, and what opens and reads it."""
+    """Returns a function that makes commit `n` of a table of 1,000 rows, and one that opens and reads it."""
     hudi_py.write(path, batch(0, 1000, 0), "insert", options, table_type=kind, **KEYED)
 
     def commit(number: int) -> None:
@@ -170,7 +170,7 @@ def hudi_small(path: Path, kind: str, operation: str, options: dict[str, str]) -
 
 
 def delta_small(path: Path, operation: str) -> tuple[Callable[[int], Any], Reader]:
-    """As `hudi_small`: an append for an insert, and a merge for an upsert."""
+    """Returns functions as `hudi_small`: an append for an insert, and a merge for an upsert."""
     deltalake = import_module("deltalake")
     deltalake.write_deltalake(str(path), batch(0, 1000, 0), partition_by=["p"])
 
@@ -186,8 +186,8 @@ def delta_small(path: Path, operation: str) -> tuple[Callable[[int], Any], Reade
 
 
 def single_commits(work: Path, commits: int) -> dict[str, dict[str, float]]:
-    """Median CPU milliseconds of the first and the last ten of some commits, of all of them, and of opening and reading
-    the table after them, ten times."""
+    """Returns the median CPU milliseconds of the first and the last ten of some commits, of all of them, and of opening
+    and reading the table after them, ten times."""
     plain, kept = {**OPTIONS, "hoodie.metadata.enable": "false"}, OPTIONS
     cases: dict[str, Callable[[Path], tuple[Callable[[int], Any], Reader]]] = {}
     for name, options in (("metadata table", kept), ("without", plain)):
@@ -215,7 +215,7 @@ def _milliseconds(work: Callable[[], Any]) -> float:
 
 
 def told(each: Cost, other: Cost | None) -> str:
-    """A cost in words, with its ratios to that of deltalake in brackets."""
+    """Formats a cost, with its ratios to deltalake's in brackets."""
 
     def ratio(ours: float, theirs: float) -> str:
         return "" if other in (None, each) else f" ({ours / theirs:.2g}x)"

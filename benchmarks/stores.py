@@ -41,7 +41,7 @@ HUDI = "Apache Hudi"
 
 
 def rows(partitions: range, each: int, ts: int) -> pa.Table:
-    """`each` rows of each partition."""
+    """Returns `each` rows of each partition."""
     numbers = range(partitions.start * each, partitions.stop * each)
     return pa.table(
         {
@@ -54,13 +54,13 @@ def rows(partitions: range, each: int, ts: int) -> pa.Table:
 
 
 class Measured:
-    """Requests and seconds of what goes through a proxy."""
+    """Measures requests and seconds of calls through a proxy."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
         self.figures: Figures = {}
         self.kinds: dict[str, Counter[str]] = {}
-        """Of the last time that each operation was counted: requests by verb and what they are for."""
+        """Requests of each operation's last run, by verb and purpose."""
         self.counts = False
 
     def __call__(self, name: str, work: Callable[[], object]) -> None:
@@ -73,7 +73,7 @@ class Measured:
 
 
 def kind_of(key: str) -> str:
-    """What a request is for, by the key of its object."""
+    """Returns the purpose of a request, from the key of its object."""
     if "/.hoodie" not in f"/{key}":
         return "data file" if "." in key.rpartition("/")[2] else "folder of data files"
     within = f"/{key}".rpartition("/.hoodie")[2].strip("/").split("/")
@@ -129,13 +129,13 @@ def _deleted(rows: Sequence[Mapping[str, Any]]) -> int:
 
 
 def all_compacted(groups: int, given: argparse.Namespace) -> None:
-    """Both sides must compact the same: a file group of each partition."""
+    """Checks that both sides compact the same: a file group of each partition."""
     if groups != given.partitions:
         raise RuntimeError(f"a compaction rewrote {groups} of {given.partitions} file groups")
 
 
 def all_cleaned(files: int, given: argparse.Namespace) -> None:
-    """Both sides must clean: at least a file of each partition, from the second compaction on."""
+    """Checks that both sides clean: at least one file of each partition, from the second compaction on."""
     if given.cleans and files < given.partitions:
         raise RuntimeError(f"a clean deleted {files} files of {given.partitions} partitions")
 
@@ -148,7 +148,7 @@ def rounds(measured: Measured, given: argparse.Namespace, work: Callable[[pa.Tab
 
 
 def middle(figures: Figures) -> dict[str, tuple[int, float]]:
-    """Medians of requests and seconds."""
+    """Returns medians of requests and seconds."""
     return {
         name: (int(statistics.median(count for count, _ in each)), statistics.median(seconds for _, seconds in each))
         for name, each in figures.items()
@@ -156,7 +156,7 @@ def middle(figures: Figures) -> dict[str, tuple[int, float]]:
 
 
 def table_of(found: Mapping[str, Mapping[str, tuple[int, float]]]) -> str:
-    """Figures as text, with ratios where both did an operation."""
+    """Formats figures, with ratios if both did an operation."""
     lines = [f"{'operation':24}" + "".join(f"{name + ': requests, s':>28}" for name in found)]
     for operation, (count, seconds) in found["hudi-py"].items():
         line = f"{operation:24}" + f"{count:20} {seconds:7.2f}"

@@ -32,11 +32,11 @@ from benchmarks.tpch import generated, table_options
 STEPS = ("pyarrow", "bulk_insert", "upsert")
 BATCH_ROWS = 65_536
 EVERY = 20
-"""One of so many rows is updated."""
+"""One of this many rows is updated."""
 
 
 def prepare(work: Path, scale: float) -> None:
-    """lineitem with a ship year and a version, and an update of 5 % of it, a batch at a time."""
+    """Writes lineitem with a ship year and a version, and an update of 5 % of it, a batch at a time."""
     file = pq.ParquetFile(generated(work, scale))
     with pa.OSFile(str(work / "source.parquet"), "wb") as source, pa.OSFile(str(work / "update.parquet"), "wb") as some:
         writers: list[pq.ParquetWriter] = []
@@ -62,7 +62,7 @@ def batches(path: Path) -> pa.RecordBatchReader:
 
 
 def run(step: str, work: Path) -> dict[str, float]:
-    """One step, in this process."""
+    """Runs one step in this process."""
     before, started = cpu_time(), time.perf_counter()
     if step == "pyarrow":
         form = ds.ParquetFileFormat()

@@ -36,7 +36,7 @@ ROUND = 10
 
 
 class LongTable:
-    """A table that is made commit by commit; its data files are written once, at the end."""
+    """A table created commit by commit; its data files are written once, at the end."""
 
     def __init__(self, path: Path, version: int) -> None:
         self.path = path

@@ -34,8 +34,8 @@ from tests.oracle.environment import locate
 
 WORKER = Path(__file__).with_name("spark_worker.py")
 READS = ("all", "one", "count", "partition", "incremental")
-# What a query needs of the table is said with the load: Spark tells it to Java's sources, and to no Python source.
-# After `enable` it is left out.
+# The columns that a query needs are passed with the load: Spark passes them to Java's sources, but to no Python source.
+# After `enable` this is left out.
 LOAD_OPTIONS = {
     "one": {"columns": "l_quantity"},
     "count": {"columns": "_hoodie_record_key"},
@@ -45,7 +45,8 @@ Figures = dict[str, dict[str, float | None]]
 
 
 def table_options(kind: str, operation: str, codec: str = "") -> dict[str, str]:
-    """With no `codec`, each engine takes its own: zstd, and Apache Hudi gzip."""
+    """Returns the options of a table. Without `codec`, each engine takes its default: zstd, and gzip for Apache
+    Hudi."""
     return {
         **({"hoodie.parquet.compression.codec": codec} if codec else {}),
         "hoodie.table.name": "lineitem",
@@ -104,7 +105,7 @@ class SparkWorker:
 
 
 def cpu_seconds(root: int) -> float:
-    """User and system time of a process and all its descendants, also those that have ended (Linux)."""
+    """Returns user and system time of a process and all its descendants, including ended ones (Linux)."""
     parents: dict[int, int] = {}
     times: dict[int, int] = {}
     for each in Path("/proc").iterdir():
@@ -123,14 +124,14 @@ def cpu_seconds(root: int) -> float:
 
 
 def generated(work: Path, scale: float) -> Path:
-    """Make the file of lineitem."""
+    """Creates the lineitem file."""
     program = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
     subprocess.run([str(program), "parquet", "-s", str(scale), "--tables=lineitem", f"--output-dir={work}"], check=True)
     return work / "lineitem.parquet"
 
 
 def prepare(work: Path, scale: float) -> tuple[Path, Path]:
-    """lineitem with a ship year and a version, and an update of 5 % of it over all its files."""
+    """Writes lineitem with a ship year and a version, and an update of 5 % of it over all its files."""
     table = pq.read_table(generated(work, scale))
     plain = pa.schema([(f.name, pa.string() if f.type == pa.string_view() else f.type) for f in table.schema])
     table = table.cast(plain)
@@ -158,13 +159,13 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def core_write(path: Path, source: Path, options: dict[str, str]) -> float:
-    """`hudi_py.write` without Spark, from the same Parquet files."""
+    """Times `hudi_py.write` without Spark, from the same Parquet files."""
     operation = options.pop("hoodie.datasource.write.operation")
     return timed(lambda: hudi_py.write(str(path), pq.read_table(source), operation, options))
 
 
 def incremental_options(path: Path) -> dict[str, str]:
-    """For what was written after the first commit."""
+    """Returns the options for reading what was written after the first commit."""
     first = hudi_py.open_table(str(path)).history()["completion_time"][0].as_py()
     return {
         "hoodie.datasource.query.type": "incremental",
@@ -190,7 +191,7 @@ def core_read(path: Path, op: str) -> float:
 
 
 def hudi_rs_read(path: Path, op: str) -> float | None:
-    """A snapshot read by hudi-rs; None, with the reason on stderr, where it cannot read the table."""
+    """Times a snapshot read by hudi-rs; None, with the reason on stderr, if it cannot read the table."""
     from hudi import HudiReadOptions, HudiTableBuilder
 
     def act() -> object:
@@ -204,13 +205,13 @@ def hudi_rs_read(path: Path, op: str) -> float | None:
 
     try:
         return timed(act)
-    except Exception as error:  # another project's limits are a gap in the report, not a failure of this one
+    except Exception as error:  # a gap in the report, not a failure of this benchmark
         print(f"  hudi-rs {op}: {str(error).splitlines()[0][:200]}", file=sys.stderr)
         return None
 
 
 def median(runs: int, action: Callable[..., float | None], *arguments: object) -> float | None:
-    """The median of the seconds which `action(*arguments)` returns; None when it cannot do it."""
+    """Returns the median of the seconds that `action(*arguments)` returns; None if it fails."""
     found = [seconds for seconds in (action(*arguments) for _ in range(runs)) if seconds is not None]
     return statistics.median(found) if found else None
 
@@ -285,7 +286,7 @@ def run(given: argparse.Namespace, work: Path) -> Figures:
 
 
 def report(figures: Figures) -> str:
-    """A table of seconds, and each engine's ratio to Apache Hudi (below 1: faster)."""
+    """Formats a table of seconds, with each engine's ratio to Apache Hudi (below 1: faster)."""
     engines = list(dict.fromkeys(engine for row in figures.values() for engine in row))
     lines = ["| operation | " + " | ".join(engines) + " |", "|---|" + "---|" * len(engines)]
     for row, cells in figures.items():

@@ -1,4 +1,4 @@
-"""Check a built wheel: what is in it, what its metadata says, and that its page needs no repository around it."""
+"""Checks a built wheel: its contents, its metadata, and that its page works outside of the repository."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _FOREIGN: Final = re.compile(r"(^|/)(tests?|__pycache__)/|\.(pyc|so|jar|parquet|
 
 
 def project() -> dict[str, Any]:
-    """The table `project` of pyproject.toml; empty on Python 3.10, which cannot read it."""
+    """Reads the table `project` of pyproject.toml; empty on Python 3.10, which cannot read it."""
     return {} if tomllib is None else tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
 
 
 def problems(wheel: str, declared: dict[str, Any] | None = None) -> list[str]:
-    """What is wrong with the wheel, one line each.
+    """Lists problems of the wheel, one line each.
 
     Args:
         declared: the table `project` that its metadata must agree with; None: that of this checkout.
@@ -95,7 +95,7 @@ def _wrong_metadata(metadata: Message, declared: dict[str, Any]) -> Iterator[str
 
 
 def main() -> int:
-    """Print what is wrong with each wheel named on the command line; 1 where something is."""
+    """Prints the problems of each wheel named on the command line; returns 1 if there are any."""
     found = [f"{wheel}: {problem}" for wheel in sys.argv[1:] for problem in problems(wheel)]
     print("\n".join(found) or f"{len(sys.argv) - 1} wheel checked")
     return 1 if found or len(sys.argv) < 2 else 0

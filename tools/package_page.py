@@ -1,8 +1,8 @@
-"""The package's page: the README, with links that lead somewhere from outside the repository.
+"""The package's page: the README, with links that work outside of the repository.
 
 The build back end loads this file by its path. A link into the repository becomes one to the documentation site if
-HUDI_PY_DOCS_URL says where that is when the package is built; otherwise it becomes plain text, and pictures are left
-out, because a link without its target is worse than none.
+HUDI_PY_DOCS_URL names its address when the package is built; otherwise it becomes plain text, and pictures are left
+out, because a dead link is worse than none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAGES = {
 
 
 def page(readme: str, site: str | None) -> str:
-    """The page in Markdown.
+    """Renders the page as Markdown.
 
     Args:
         site: the address of the documentation site, or None.

@@ -21,7 +21,7 @@ BLUE, GREEN, BROWN, GREY = "#4a5fe0", "#1f8a70", "#b9772d", "#8c959f"
 
 
 def svg(title: str, width: float, height: float, parts: Iterable[str]) -> str:
-    """Return a drawing of that size, with a title for those who cannot see it."""
+    """Returns a drawing of that size, with a title for people who cannot see it."""
     style = "svg.drawing{color:#1f2328}@media(prefers-color-scheme:dark){svg.drawing{color:#e6edf3}}"
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="drawing" viewBox="0 0 {width:g} {height:g}" role="img" '
@@ -31,13 +31,13 @@ def svg(title: str, width: float, height: float, parts: Iterable[str]) -> str:
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start", bold: bool = False, small: bool = False) -> str:
-    """Return one line of text, whose base line is at y."""
+    """Returns one line of text, with its baseline at y."""
     more = (' font-weight="600"' if bold else "") + (' font-size="11"' if small else "")
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
 
 
 def table_rows(x: float, y: float, rows: Iterable[str]) -> list[str]:
-    """Return rows of a table, whose columns are lined up by spaces."""
+    """Returns rows of a table, with columns aligned by spaces."""
     return [
         f'<text x="{x:g}" y="{y + 17 * at:g}" font-family="monospace" xml:space="preserve">{escape(row)}</text>'
         for at, row in enumerate(rows)
@@ -45,7 +45,7 @@ def table_rows(x: float, y: float, rows: Iterable[str]) -> list[str]:
 
 
 def box(x: float, y: float, width: float, height: float, colour: str, lines: Iterable[str] = ()) -> list[str]:
-    """Return a rounded box with lines of text in its middle, the first of them bold."""
+    """Returns a rounded box with centred lines of text, the first of them bold."""
     lines = list(lines)
     top = y + height / 2 - 8 * (len(lines) - 1) + 4.5
     inside = [
@@ -59,12 +59,12 @@ def box(x: float, y: float, width: float, height: float, colour: str, lines: Ite
 
 
 def frame(x: float, y: float, width: float, height: float) -> str:
-    """Return the beginning of a rounded rectangle, which its colours end."""
+    """Returns the beginning of a rounded rectangle; its colours complete it."""
     return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="5"'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, *, arrow: bool = False, dashed: bool = False) -> str:
-    """Return a straight line, level or upright if it ends in an arrow."""
+    """Returns a straight line; it must be horizontal or vertical if it ends in an arrow."""
     dash = ' stroke-dasharray="4 4"' if dashed else ""
     drawn = f'<path d="M{x1:g} {y1:g}L{x2:g} {y2:g}" stroke="currentColor" stroke-opacity=".6" fill="none"{dash}/>'
     if not arrow:
@@ -76,7 +76,7 @@ def line(x1: float, y1: float, x2: float, y2: float, *, arrow: bool = False, das
 
 
 def table_life() -> str:
-    """Draw two file groups over five instants: base files, logs, a compaction and a clean."""
+    """Draws two file groups over five instants: base files, logs, a compaction and a clean."""
     instants = ("commit", "deltacommit", "deltacommit", "compaction", "clean")
     did = ("first write", "upsert", "upsert, delete", "merges the slice", "removes the old slice")
     left, step, width = 108, 116, 100
@@ -121,7 +121,7 @@ def table_life() -> str:
 
 
 def write_steps() -> str:
-    """Draw the steps of a write from rows to the completed instant."""
+    """Draws the steps of a write from rows to the completed instant."""
     steps = (
         ("rows", "Arrow, pandas, a DataFrame", "checked before anything is made", GREY),
         ("key", "record key and partition", "of the rows of one key one counts", GREEN),
@@ -150,7 +150,7 @@ def write_steps() -> str:
 
 
 def read_merge() -> str:
-    """Draw how a base file and two logs become the rows of one file slice."""
+    """Draws how a base file and two logs become the rows of one file slice."""
     columns: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("base file", BLUE, ("a  1  12.50", "b  1   7.00", "c  1   9.00")),
         ("log 1", BROWN, ("a  2  13.00", "d  2   5.50")),
@@ -181,7 +181,7 @@ def read_merge() -> str:
 
 
 def drawn() -> dict[Path, str]:
-    """Return the text of each drawing by its file."""
+    """Returns the text of each drawing by file."""
     return {
         FOLDER / "table-life.svg": table_life(),
         FOLDER / "write-steps.svg": write_steps(),

@@ -1,4 +1,5 @@
-"""The notes of a release: its section of CHANGELOG.md, or the part not yet released. See `make release-notes`."""
+"""Extracts the notes of a release from CHANGELOG.md: a version's section, or the unreleased part. See `make
+release-notes`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ CHANGELOG: Final = Path(__file__).resolve().parent.parent / "CHANGELOG.md"
 
 
 def notes(changelog: str, version: str) -> str:
-    """The text of a version's section, or of what is not yet released, `Unreleased` or `0.1.0 (unreleased)`.
+    """Returns a version's section, or the unreleased one, `Unreleased` or `0.1.0 (unreleased)`.
 
     Raises:
         SystemExit: the changelog has no such section, or an empty one.
@@ -27,7 +28,7 @@ def notes(changelog: str, version: str) -> str:
 
 
 def main() -> int:
-    """Print the notes of the version on the command line."""
+    """Prints the notes of the version on the command line."""
     sys.stdout.write(notes(CHANGELOG.read_text(encoding="utf-8"), (sys.argv[1:] or ["Unreleased"])[0]))
     return 0
 

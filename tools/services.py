@@ -1,4 +1,4 @@
-"""The table of services in docs/services.md, from their descriptors: `make docs-pages` writes it."""
+"""Generates the table of services in docs/services.md from their descriptors: `make docs-pages`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARKS: Final = (
 
 
 def services() -> str:
-    """The table between its markers."""
+    """Renders the table between its markers."""
     rows = (
         (
             f"`{each.name}`",
@@ -41,7 +41,7 @@ def _takes(service: Service[Any]) -> Iterator[str]:
 
 
 def updated(text: str) -> str:
-    """The page's text with the current table between its markers."""
+    """Returns the page's text with the current table between its markers."""
     return replaced(text, services(), DOCUMENT.name)
 
 

@@ -1,8 +1,8 @@
-"""The pages of the documentation site, gathered into one folder with links between them; `make docs` builds it from
-there, and then has `finish` look at what was built.
+"""Gathers the pages of the documentation site into one folder, with links between them; `make docs` builds the site
+from it, and then runs `finish` on the result.
 
-Most pages lie in `docs`. Some documents of the repository lie elsewhere, where people look for them; links between all
-of them are those of the repository, so that they work where it is browsed, and are pointed at pages of the site here.
+Most pages are in `docs`; other documents of the repository are where people look for them. Links between all of them
+are those of the repository, so that they work when browsing it; this module rewrites them to pages of the site.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ OUTSIDE: Final = {
     "benchmarks/commits.svg": "commits.svg",
     "spark-conf/README.md": "spark-conf.md",
 }
-"""Files of the repository outside `docs`, and their names in the site."""
+"""Files of the repository outside of `docs`, and their names in the site."""
 STANDS_FOR: Final = {"README.md": "index.md"}
-"""Links to a document that is no page lead to the page that says the same."""
+"""Pages that replace documents which are no pages, for links to them."""
 SITE: Final = ROOT / "build" / "site"
 BREAKPOINTS: Final = {"76.25em": "70em", "76.234375em": "69.984375em"}
-"""The width from which the theme shows the navigation instead of a button for it: 1,220 pixels, which is more than half
-of many a screen, and 1,120 here. Queries of media take no variables, so a style sheet of ours cannot say so."""
+"""Width from which the theme shows the navigation instead of a button for it: originally 1,220 pixels, which is more
+than half of many screens, and 1,120 here. Media queries take no variables, so our own style sheet cannot change it."""
 _LINK: Final = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _CODE: Final = re.compile(r"^(```+).*?^\1|``.+?``|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 
 def pages() -> dict[str, str]:
-    """Names of the site's pages and assets, and the files of the repository that they are made of."""
+    """Maps names of the site's pages and assets to the files of the repository they are made from."""
     docs = ROOT / "docs"
     found = {path.relative_to(docs).as_posix(): f"docs/{path.relative_to(docs).as_posix()}" for path in files(docs)}
     return found | {name: path for path, name in OUTSIDE.items()}
@@ -48,7 +48,7 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def linked(text: str, name: str, origin: str) -> str:
-    """A page's text with its links pointed at pages of the site; links to files that have none become plain text.
+    """Rewrites links of a page to pages of the site; links to files without a page become plain text.
 
     Raises:
         SystemExit: a link leads to a file that the repository does not have.
@@ -73,7 +73,7 @@ def linked(text: str, name: str, origin: str) -> str:
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
-    """A Markdown text, changed everywhere but in code."""
+    """Changes a Markdown text everywhere except in code."""
     parts, end = [], 0
     for code in _CODE.finditer(text):
         parts += [change(text[end : code.start()]), code[0]]
@@ -82,7 +82,7 @@ def outside_code(text: str, change: Callable[[str], str]) -> str:
 
 
 def finish(site: Path = SITE) -> None:
-    """Move the breakpoints of the theme.
+    """Moves the breakpoints of the theme.
 
     Raises:
         SystemExit: neither style sheets nor scripts have them: this release of the theme names another width.
@@ -104,7 +104,7 @@ def _moved(text: str) -> str:
 
 
 def gather() -> None:
-    """Write all pages into the folder."""
+    """Writes all pages into the folder."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     for name, path in pages().items():
         target = FOLDER / name

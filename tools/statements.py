@@ -1,4 +1,4 @@
-"""The tables of statements and procedures in docs/sql.md, from what the dialect runs: `make docs-pages` writes them."""
+"""Generates the tables of statements and procedures in docs/sql.md from what the dialect runs: `make docs-pages`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PROCEDURE_MARKS: Final = (
 
 
 def statements() -> str:
-    """The table of statements between its markers."""
+    """Renders the table of statements between its markers."""
     listed = [QUERIES, *(each for each in run.STATEMENTS if each is not QUERIES)]
     rows = [(each.syntax, each.notes) for each in listed if each.syntax]
     return "\n".join([STATEMENT_MARKS[0], *table(["statement", "notes"], rows), STATEMENT_MARKS[1]])
 
 
 def procedures() -> str:
-    """The table of procedures between its markers."""
+    """Renders the table of procedures between its markers."""
     rows = []
     for name, each in sorted(PROCEDURES.items()):
         given = (
@@ -45,7 +45,7 @@ def _constant(value: object) -> str:
 
 
 def updated(text: str) -> str:
-    """The page's text with the current tables between their markers."""
+    """Returns the page's text with the current tables between their markers."""
     return replaced(replaced(text, statements(), DOCUMENT.name), procedures(), DOCUMENT.name)
 
 

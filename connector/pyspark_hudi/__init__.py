@@ -42,14 +42,14 @@ _failure: Exception | None = None
 # source at all, so this one must not fail, not even with an older Spark or none.
 try:
     from pyspark_hudi.source import DefaultSource
-except Exception as error:  # raised by what is called, see `_check`
+except Exception as error:  # from errors of the imported modules, see `_check`
     _failure = error
 else:
     __all__ += ["DefaultSource"]
 
 
 def register(spark: SparkSession, name: str = "hudi-py") -> None:
-    """Register the format `hudi-py`, optionally under a second name, and the table functions with a session: see
+    """Registers the format `hudi-py`, optionally under a second name, and the table functions with a session: see
     `pyspark_hudi.session.register`.
 
     Raises:
@@ -69,7 +69,7 @@ def register_sql(
     options: Mapping[str, str] | None = None,
     temporary: bool = False,
 ) -> None:
-    """Register the table functions with a session and, with a name and a path, a table with Spark SQL: see
+    """Registers the table functions with a session and, with a name and a path, a table with Spark SQL: see
     `pyspark_hudi.catalog.register_sql`.
 
     Raises:
@@ -82,8 +82,8 @@ def register_sql(
 
 
 def enable(spark: SparkSession, name: str = "hudi-py") -> None:
-    """Let `spark.read.format("hudi-py")` of a session read in the way of `read_table`, optionally under a second name:
-    see `pyspark_hudi.hooks.enable`.
+    """Makes `spark.read.format("hudi-py")` of a session read as `read_table` does, optionally under a second name: see
+    `pyspark_hudi.hooks.enable`.
 
     Raises:
         ImportError: as `register`.
@@ -95,7 +95,7 @@ def enable(spark: SparkSession, name: str = "hudi-py") -> None:
 
 
 def disable(spark: SparkSession) -> None:
-    """Undo `enable(spark)`: see `pyspark_hudi.hooks.disable`."""
+    """Undoes `enable(spark)`: see `pyspark_hudi.hooks.disable`."""
     _check()
     from pyspark_hudi import hooks
 
@@ -110,7 +110,7 @@ def read_table(
     filter: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read a table in the fastest way: see `pyspark_hudi.table.read_table`.
+    """Reads a table in the fastest way: see `pyspark_hudi.table.read_table`.
 
     Raises:
         ImportError: as `register`.
@@ -128,7 +128,7 @@ def write_table(
     operation: str = "upsert",
     options: Mapping[str, Any] | None = None,
 ) -> WriteResult:
-    """Write a DataFrame with Spark's tasks, at any size: see `pyspark_hudi.table_writer.write_table`.
+    """Writes a DataFrame with Spark's tasks, at any size: see `pyspark_hudi.table_writer.write_table`.
 
     Raises:
         ImportError: as `register`.
@@ -147,7 +147,7 @@ def update(
     *,
     options: Mapping[str, Any] | None = None,
 ) -> WriteResult:
-    """Set columns of the rows for which a condition is true: see `pyspark_hudi.statements.update`.
+    """Sets columns of the rows for which a condition is true: see `pyspark_hudi.statements.update`.
 
     Raises:
         ImportError: as `register`.
@@ -161,7 +161,7 @@ def update(
 def delete_from(
     spark: SparkSession, path: str | os.PathLike[str], filter: str, *, options: Mapping[str, Any] | None = None
 ) -> WriteResult:
-    """Delete the rows for which a condition is true: see `pyspark_hudi.statements.delete_from`.
+    """Deletes the rows for which a condition is true: see `pyspark_hudi.statements.delete_from`.
 
     Raises:
         ImportError: as `register`.
@@ -182,7 +182,7 @@ def merge_into(
     target_alias: str = "t",
     options: Mapping[str, Any] | None = None,
 ) -> MergeBuilder:
-    """Merge a DataFrame into a table: see `pyspark_hudi.statements.merge_into`.
+    """Merges a DataFrame into a table: see `pyspark_hudi.statements.merge_into`.
 
     Raises:
         ImportError: as `register`.
@@ -202,7 +202,7 @@ def merge_into(
 
 
 def sql(spark: SparkSession, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:
-    """Run a statement of Spark SQL that may concern Hudi tables: see `pyspark_hudi.dialect.run.sql`.
+    """Runs a statement of Spark SQL that may concern Hudi tables: see `pyspark_hudi.dialect.run.sql`.
 
     Raises:
         ImportError: as `register`.
@@ -223,8 +223,8 @@ def run_service(
     options: Mapping[str, Any] | None = None,
     **arguments: Any,
 ) -> dict[str, Any]:
-    """Run a table service on Spark's tasks, by its name, and return its report. For names, arguments, report and errors
-    see `pyspark_hudi.services.run_service`.
+    """Runs a table service by name on Spark's tasks and returns its report. For names, arguments, report and errors see
+    `pyspark_hudi.services.run_service`.
 
     Raises:
         ImportError: as `register`.

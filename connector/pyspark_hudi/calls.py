@@ -1,4 +1,4 @@
-"""What `remote` calls: functions of the core as the connector needs them. An option of a read can name no others."""
+"""Functions of the core that `remote` calls for the connector. The option that carries a call cannot name others."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ from pyspark_hudi.views import packed, read_view
 from pyspark_hudi.writer import commit_or_skip, driver_pid
 
 HELD_BY_VALUES: Final = frozenset({table_lock})
-"""Functions that values of the core hold."""
+"""Functions to which values of the core refer."""
 
 
 def max_call_bytes() -> int:
-    """How large a call or its answer may be."""
+    """Returns the maximum size of a call or its answer."""
     return limit(UNPACKED)
 
 
 @dataclass(frozen=True)
 class ServiceRequest:
-    """A call of a service as its caller words it: paths, and options with their defaults, are the driver's."""
+    """A call of a service as its caller specifies it: the driver resolves paths and default options."""
 
     path: str
     options: Mapping[str, Any]
@@ -61,7 +61,7 @@ class ServiceRequest:
     arguments: tuple[tuple[str, Any], ...]
 
     def call(self) -> ServiceCall:
-        """Raises ConfigError if an option or the path is wrong."""
+        """Resolves the call. Raises ConfigError if an option or the path is wrong."""
         options = Options.resolve(self.options, Scope.WRITE)
         path = checked_path(self.path, "write")
         return ServiceCall(path, options, metadata_writer(options), self.name, self.arguments)
@@ -80,14 +80,14 @@ def schedule_plan(request: ServiceRequest) -> dict[str, Any]:
 
 
 def begin_plan(request: ServiceRequest, instant: str | None, plans: bool) -> tuple[ServiceCall, BegunPlan]:
-    """The call, as tasks and `commit_plan` get it, and the plan."""
+    """Returns the call, as tasks and `commit_plan` take it, and the plan."""
     call = request.call()
     with announcing(call.path, call.options):
         return call, services.begin(call, instant, plans=plans)
 
 
 def execute_plan(call: ServiceCall, work: Work, tasks: Sequence[int], numbers: Sequence[int]) -> Sequence[Any]:
-    """`numbers`: which of `tasks`."""
+    """Executes units of a plan. `numbers` selects some of `tasks`."""
     return services.execute(call, work, [tasks[number] for number in numbers])
 
 
@@ -132,7 +132,7 @@ def abort_write(write: DistributedWrite) -> None:
 
 
 def commit_staged(write: DistributedWrite, results: Sequence[TaskResult]) -> WriteResult:
-    """Commit the rows that `stage_small` has staged."""
+    """Commits the rows that `stage_small` has staged."""
     try:
         return commit_or_skip(write, results)
     finally:
@@ -179,7 +179,7 @@ def make_partitions(path: str, given: Mapping[str, Any], paths: Sequence[str], i
 def alter_columns(
     path: str, given: Mapping[str, Any], changes: Sequence[Mapping[str, Any]], types: pa.Schema
 ) -> WriteResult:
-    """`changes`, `types`: see `changes_of`."""
+    """Changes columns. For `changes` and `types` see `changes_of`."""
     options = _write_options(given)
     made = changes_of(changes, normalise_schema(types) if types else types)
     storage = _storage(path, options)
@@ -224,12 +224,12 @@ def abort_spread(plan: SpreadStatement) -> None:
 
 
 def report(path: str, given: Mapping[str, Any]) -> bytes:
-    """The rows of a view, as an Arrow IPC stream."""
+    """Returns the rows of a view, as an Arrow IPC stream."""
     return packed(read_view(checked_path(path, "read"), Options.resolve(given, Scope.READ)))
 
 
 def procedure(path: str, given: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> bytes:
-    """The rows of a procedure of `hudi_py.inspect.procedures`, as `report`."""
+    """Returns the rows of a procedure of `hudi_py.inspect.procedures`, as `report` does."""
     options = Options.resolve(given, Scope.READ)
     return packed(procedure_report(checked_path(path, "read"), options, name, arguments))
 

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SUFFIX = "_table"
-"""Added to the name of a view for the catalog table behind it."""
+"""Suffix of the catalog table behind a view."""
 MANAGED = "hudi-py.managed"
-"""Property of a view whose files are deleted with it. Spark does not keep properties of the table behind it."""
+"""View property that says that dropping the view deletes the files. Spark does not keep properties of the table behind
+it."""
 _SPARKS_OWN = frozenset({"transient_lastDdlTime"})
 _PATH = re.compile(r"WITH \(`path` = '((?:[^'\\]|\\.)*)'")
 
@@ -47,7 +48,7 @@ def register_sql(
     options: Mapping[str, str] | None = None,
     temporary: bool = False,
 ) -> None:
-    """Register the table functions with the session and, with a name and path, a table with the catalog.
+    """Registers the table functions with the session and, with a name and path, a table with the catalog.
 
     Always: `hudi_query`, `hudi_table_changes`, `hudi_query_timeline`, `hudi_filesystem_view` and `hudi_metadata` become
     temporary functions of this session.
@@ -80,7 +81,7 @@ def register_sql(
         raise ConfigError(f"Cannot register a table with name={name!r} and path={path!r}: give both, or neither")
     given = {"path": checked_path(path, "read"), **(options or {})}
     if temporary and is_enabled(spark):
-        _view_name(name)  # checked before Spark does
+        _view_name(name)  # check it before Spark does
         where, asked = given["path"], options or {}
         read_or(spark, where, asked, lambda: read_plain(spark, where, asked)).createOrReplaceTempView(name)
         return
@@ -99,23 +100,24 @@ def register_sql(
 
 
 def qualified(spark: SparkSession, name: str) -> str:
-    """The name of a table with that of its schema, in lower case."""
+    """Returns the name of a table with its schema, in lower case."""
     plain = name.lower().removeprefix("spark_catalog.")
     return plain if "." in plain else f"{spark.catalog.currentDatabase()}.{plain}".lower()
 
 
 def registered(spark: SparkSession) -> Mapping[str, str]:
-    """The paths of the tables that this session has registered, by qualified name."""
+    """Returns the paths of the tables that this session has registered, by qualified name."""
     return {name: table.path for name, table in noted_tables(spark).items()}
 
 
 def noted(spark: SparkSession, name: str) -> SqlTable | None:
-    """The table that this session has registered by a name."""
+    """Returns the table that this session has registered under a name."""
     return noted_tables(spark).get(qualified(spark, name))
 
 
 def path_of_view(spark: SparkSession, name: str) -> str | None:
-    """The path of a table that any session has registered; None if the name is of something else, or of nothing."""
+    """Returns the path of a table that any session has registered; None if the name means something else, or
+    nothing."""
     if not all(_NAME.fullmatch(part) for part in name.split(".")):
         return None
     behind = rf"FROM (?:`\w+`\.)?`{name.rpartition('.')[2]}{SUFFIX}` WITH \("
@@ -125,7 +127,7 @@ def path_of_view(spark: SparkSession, name: str) -> str | None:
 
 
 def tables_behind(spark: SparkSession, listed: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Those of the tables, given as schema and name, that only serve a view that `register_sql` made."""
+    """Returns the tables, given as schema and name, that only serve a view that `register_sql` made."""
     found = set()
     for schema, table in listed:
         name = table[: -len(SUFFIX)]
@@ -135,13 +137,13 @@ def tables_behind(spark: SparkSession, listed: Iterable[tuple[str, str]]) -> set
 
 
 def is_managed(spark: SparkSession, name: str) -> bool:
-    """Whether the files of a registered table are deleted with it."""
+    """Tells whether the files of a registered table are deleted with it."""
     rows = _sql(spark, f"SHOW TBLPROPERTIES {_view_name(name)}").collect()
     return any(row["key"] == MANAGED for row in rows)
 
 
 def set_managed(spark: SparkSession, name: str) -> None:
-    """Has the files of a registered table deleted with it."""
+    """Marks a registered table so that its files are deleted with it."""
     set_properties(spark, name, {MANAGED: "true"})
 
 
@@ -153,7 +155,7 @@ def set_properties(spark: SparkSession, name: str, properties: Mapping[str, str]
 
 
 def unset_properties(spark: SparkSession, name: str, keys: Iterable[str]) -> None:
-    """Removes properties; those that a table does not have are ignored."""
+    """Removes properties; missing ones are ignored."""
     listed = ", ".join(map(literal, keys))
     _sql(spark, f"ALTER VIEW {_view_name(name)} UNSET TBLPROPERTIES IF EXISTS ({listed})")
 
@@ -170,7 +172,7 @@ def check_new(spark: SparkSession, name: str, new: str) -> None:
 
 
 def rename(spark: SparkSession, name: str, new: str, path: str) -> None:
-    """Gives a registered table another name, which `check_new` has checked. `path`: where its files are now."""
+    """Renames a registered table to a name that `check_new` has checked. `path` is the new path of its files."""
     _register_with(spark, new, path, properties_of(spark, name))
     unregister(spark, name)
 
@@ -182,14 +184,14 @@ def _register_with(spark: SparkSession, name: str, path: str, properties: Mappin
 
 
 def properties_of(spark: SparkSession, name: str) -> dict[str, str]:
-    """What the catalog keeps with a registered table."""
+    """Returns the properties that the catalog keeps with a registered table."""
     rows = _sql(spark, f"SHOW TBLPROPERTIES {_view_name(name)}").collect()
     found = {row["key"]: row["value"] for row in rows}
     return {key: value for key, value in found.items() if not key.startswith("view.") and key not in _SPARKS_OWN}
 
 
 def forget(spark: SparkSession, name: str) -> None:
-    """Forgets the name of a table, which is no longer in the catalog."""
+    """Forgets a table that is no longer in the catalog."""
     forget_table(spark, qualified(spark, name))
 
 
@@ -201,12 +203,12 @@ def unregister(spark: SparkSession, name: str) -> None:
 
 
 def is_from(spark: SparkSession, name: str, table: SqlTable) -> bool:
-    """Whether the name still means the view that `register_sql` made."""
+    """Tells whether the name still means the view that `register_sql` made."""
     return _text_of(spark, name) == table.text
 
 
 def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
-    """Returns the text of the view."""
+    """Creates view and table, and returns the text of the view."""
     view, table = _view_name(name), _view_name(name + SUFFIX)
     listed = ", ".join(f"{backticked(key)} = {literal(str(value))}" for key, value in given.items())
     query = f"SELECT * FROM {table} WITH ({listed})"
@@ -235,7 +237,7 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
 
 
 def _text_of(spark: SparkSession, name: str) -> str | None:
-    """The query of a persistent view, empty for anything else with this name; None if nothing has it."""
+    """Returns the query of a persistent view, empty for anything else with this name; None if nothing has it."""
     if not spark.catalog.tableExists(name):
         return None
     rows = _sql(spark, f"DESCRIBE TABLE EXTENDED {_view_name(name)}").collect()
@@ -243,7 +245,7 @@ def _text_of(spark: SparkSession, name: str) -> str | None:
 
 
 def _sql(spark: SparkSession, text: str) -> DataFrame:
-    """Runs a statement about the parts of which registered tables are made."""
+    """Runs a statement about a part of a registered table."""
     with statements_are_sparks():
         return spark.sql(text)
 
@@ -258,7 +260,7 @@ def _view_name(name: str) -> str:
 
 
 def sql_type(kind: DataType) -> str:
-    """A type in SQL's notation."""
+    """Formats a type in SQL's notation."""
     if isinstance(kind, StructType):
         return f"STRUCT<{', '.join(f'{backticked(field.name)}: {sql_type(field.dataType)}' for field in kind)}>"
     if isinstance(kind, ArrayType):

@@ -43,7 +43,7 @@ _WIDER = {
     pa.int32(): (pa.int64(), pa.float64()),
     pa.float32(): (pa.float64(),),
 }
-"""Exact casts, which have the same meaning in every session."""
+"""Exact casts, which mean the same in every session."""
 
 
 class _UntranslatableError(Exception):
@@ -51,7 +51,7 @@ class _UntranslatableError(Exception):
 
 
 def spark_condition(condition: Filter) -> str | None:
-    """The filter as a Spark SQL condition with the same meaning in every session; None if there is none."""
+    """Translates the filter to a Spark SQL condition with the same meaning in every session; None if there is none."""
     if condition.predicate is None:
         return None
     try:
@@ -61,7 +61,7 @@ def spark_condition(condition: Filter) -> str | None:
 
 
 def spark_literal(value: pa.Scalar) -> str | None:
-    """A value as a constant of Spark SQL with the same meaning in every session; None if there is none."""
+    """Formats a value as a Spark SQL constant with the same meaning in every session; None if there is none."""
     try:
         return _literal(value.as_py(), value.type)
     except _UntranslatableError:
@@ -90,7 +90,7 @@ def _condition(node: Node) -> str:
 
 
 def _operand(node: Node, kind: pa.DataType) -> str:
-    """A column or constant as the type it is compared in."""
+    """Formats a column or constant in the type in which it is compared."""
     if isinstance(node, Literal):
         return _literal(node.value, kind)
     if not isinstance(node, Column):
@@ -109,7 +109,7 @@ def _name(column: Column) -> str:
 
 
 def _is_same_but_for_unit(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Whether both are timestamps with a zone, or both without one: Spark has only microseconds."""
+    """Tells whether both are timestamps with a zone, or both without one: Spark has only microseconds."""
     both = pa.types.is_timestamp(kind) and pa.types.is_timestamp(target)
     return bool(both and (kind.tz is None) == (target.tz is None))
 
@@ -154,7 +154,7 @@ def _timestamp(value: datetime.datetime, kind: pa.DataType) -> str:
 
 
 def _text(value: str) -> str:
-    """A string literal without escapes, because their meaning in Spark depends on the session."""
+    """Formats a string literal without escapes, whose meaning in Spark depends on the session."""
     return f"'{value}'" if _SAFE_TEXT.fullmatch(value) else _fail()
 
 

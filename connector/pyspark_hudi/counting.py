@@ -1,7 +1,7 @@
-"""`count()` of a DataFrame that `read_table` made: numbers of rows instead of rows.
+"""`count()` of a DataFrame made by `read_table`: reads numbers of rows instead of rows.
 
-Spark would read the rows: Catalyst asks Python for every column of what logs add, and a join for each row of a base
-file. A footer has the number of rows, and keys are enough where logs are merged.
+Spark would read the rows: Catalyst would ask Python for every column that logs add, and run a join over the rows of
+base files. A footer has the number of rows, and merging logs only takes keys.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ else:
 _log = logging.getLogger(__name__)
 
 _MAX_FOOTERS = 256
-"""Footers that the driver reads itself: a Spark job costs as much CPU as hundreds of them."""
+"""Maximum number of footers that the driver reads itself: a Spark job costs as much CPU as hundreds of them."""
 _MAX_BYTES = 64 << 20
-"""Bytes of other slices that it counts itself; of base files with logs it reads the keys alone."""
+"""Maximum size of other slices that the driver counts itself; it reads only the keys of base files with logs."""
 _THREADS = 4
 _COUNTS = StructType([StructField("rows", LongType())])
 
@@ -66,7 +66,7 @@ class Counting:
     options: Options
 
     def rows(self) -> int | None:
-        """Their number; None if Spark is to raise the error that occurred."""
+        """Counts the rows; None if Spark should raise the error that occurred."""
         pinned, options = self.pinned, self.options
         others = [split for split in pinned.splits if not _by_footer(pinned, split)]
         many = len(pinned.splits) - len(others) > _MAX_FOOTERS or sum(split.size for split in others) > _MAX_BYTES
@@ -82,7 +82,7 @@ class Counting:
 
 
 class _Counted(_Base):  # type: ignore[misc]
-    """A DataFrame of PySpark that counts from the table's files."""
+    """A PySpark DataFrame that counts from the table's files."""
 
     _hudi_py: Counting
 
@@ -99,8 +99,8 @@ def _subclass(kind: Any) -> type:
 
 
 def counted(frame: DataFrame, counting: Counting) -> DataFrame:
-    """The DataFrame of a planned read, whose `count()` reads no rows, except if it is cached. What is derived from it
-    counts as any DataFrame does, and so does a read with a filter: Spark's reader gets that pushed down."""
+    """Returns the DataFrame of a planned read with a `count()` that reads no rows, unless it is cached. DataFrames
+    derived from it count as usual, and so does a read with a filter, which is pushed down to Spark's reader."""
     spec = counting.pinned.spec
     if spec.filter is None and spec.keys is None:
         found: Any = frame

@@ -1,4 +1,4 @@
-"""The sessions for which `enable` was called, and the tables that `register_sql` made in each session."""
+"""Tracks the sessions for which `enable` was called, and the tables that `register_sql` made in each session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SqlTable:
-    """What `register_sql` put into the catalog."""
+    """A table that `register_sql` added to the catalog."""
 
     text: str
     """The query of the view."""
@@ -25,9 +25,9 @@ class SqlTable:
 
 
 lock = threading.RLock()
-"""Held while the sessions, the tables or PySpark's classes change."""
+"""Hold it while changing the sessions, the tables or PySpark's classes."""
 _sessions: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
-"""With the names of the format, in lower case."""
+"""Enabled sessions with the names of the format, in lower case."""
 _tables: WeakKeyDictionary[SparkSession, dict[str, SqlTable]] = WeakKeyDictionary()
 
 
@@ -37,20 +37,20 @@ def is_enabled(spark: SparkSession) -> bool:
 
 
 def set_enabled(spark: SparkSession, *names: str) -> None:
-    """`names`: of the format, besides those that the session has already."""
+    """Enables a session. `names` of the format are added to those that the session has."""
     with lock:
         _sessions.setdefault(spark, set()).update(name.lower() for name in names)
 
 
 def set_disabled(spark: SparkSession) -> int:
-    """Returns how many sessions are still enabled."""
+    """Disables a session and returns how many sessions are still enabled."""
     with lock:
         _sessions.pop(spark, None)
         return len(_sessions)
 
 
 def is_own_format(spark: SparkSession, name: str) -> bool:
-    """Whether an enabled session knows our format by this name."""
+    """Tells whether an enabled session knows our format by this name."""
     with lock:
         return name.lower() in _sessions.get(spark, ())
 
@@ -60,7 +60,8 @@ _plain: ContextVar[bool] = ContextVar("_plain", default=False)
 
 @contextmanager
 def statements_are_sparks() -> Iterator[None]:
-    """Statements that this thread gives to `spark.sql` in the context are Spark's, also in an enabled session."""
+    """Leaves statements that this thread passes to `spark.sql` within the context to Spark, even in an enabled
+    session."""
     token = _plain.set(True)
     try:
         yield
@@ -69,12 +70,12 @@ def statements_are_sparks() -> Iterator[None]:
 
 
 def runs_statements(spark: SparkSession) -> bool:
-    """Whether hudi-py runs those statements of `spark.sql` that concern Hudi tables."""
+    """Tells whether hudi-py runs those statements of `spark.sql` that concern Hudi tables."""
     return not _plain.get() and is_enabled(spark)
 
 
 def note_table(spark: SparkSession, name: str, table: SqlTable) -> None:
-    """`name`: qualified, in lower case."""
+    """Records a table. `name` is qualified, in lower case."""
     with lock:
         _tables.setdefault(spark, {})[name] = table
 
@@ -85,6 +86,6 @@ def forget_table(spark: SparkSession, name: str) -> None:
 
 
 def noted_tables(spark: SparkSession) -> dict[str, SqlTable]:
-    """By qualified name in lower case. The catalog may have another table of that name since."""
+    """Returns tables by qualified name in lower case. The catalog may have another table of that name by now."""
     with lock:
         return dict(_tables.get(spark, {}))

@@ -1,4 +1,4 @@
-"""Entries of the session's catalog that are Hudi tables."""
+"""Hudi tables in the session's catalog."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROVIDERS = ("hudi", FORMAT)
 _READ_OPTIMIZED = re.compile(r"hoodie\.query\.as\.ro\.table=true\b", re.IGNORECASE)
-"""How Apache Hudi's registrations, and ours, say to read a table without its logs."""
+"""How Apache Hudi's registrations, and ours, mark a table to be read without its logs."""
 _FACT = re.compile(r"^(Provider|Location|Storage Properties): (.*)$", re.MULTILINE)
 
 
@@ -33,7 +33,7 @@ class CatalogEntry:
 
 
 def entry_of(spark: SparkSession, name: str) -> CatalogEntry | None:
-    """The entry of a Hudi table, by its name; None for other tables and views, and for names of nothing."""
+    """Returns the entry of a Hudi table, by name; None for other tables and views, and unknown names."""
     parts = [part.strip("`") for part in name.split(".")]
     if not 1 <= len(parts) <= 3 or not all(parts) or (len(parts) == 3 and parts[0].lower() != "spark_catalog"):
         return None
@@ -46,9 +46,9 @@ def entry_of(spark: SparkSession, name: str) -> CatalogEntry | None:
 
 
 def _facts(spark: SparkSession, schema: str | None, table: str) -> dict[str, str]:
-    """What the catalog says of a table; nothing for a temporary view, and for a name of nothing.
+    """Returns what the catalog records about a table; nothing for a temporary view or an unknown name.
 
-    By SHOW TABLE EXTENDED: DESCRIBE and `spark.catalog` look for the provider, fail where it is not installed, and show
+    Uses SHOW TABLE EXTENDED: DESCRIBE and `spark.catalog` look for the provider, fail if it is not installed, and show
     neither provider nor location of a Python source (Spark 4.3).
     """
     where = "" if schema is None else f" IN {backticked(schema)}"

@@ -1,4 +1,4 @@
-"""What hudi-py needs in a Python environment, and what it finds there."""
+"""Lists what hudi-py needs in a Python environment, and what it finds there."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any, Final
 import pyarrow as pa
 
 REQUIRED: Final = {"pyarrow": "23", "numpy": "2.0", "fastavro": "1.9.5", "sqlglot": "26"}
-"""Libraries and their oldest releases, as in pyproject.toml. A package shipped with a job comes without them."""
+"""Libraries and their oldest releases, as in pyproject.toml. A package shipped with a job does not bring them."""
 
 ENVIRONMENT_SCHEMA: Final = pa.schema([(name, pa.string()) for name in ("library", "required", "found", "location")])
-"""The view `environment`: `found` is null where a library cannot be imported, and `location` then says why."""
+"""The view `environment`: `found` is null if a library cannot be imported; `location` then gives the reason."""
 
 
 def environment_report() -> pa.Table:
-    """The libraries that hudi-py needs and those of this process."""
+    """Lists the libraries that hudi-py needs, with the versions in this process."""
     python = {"library": "python", "required": "3.10", "found": platform.python_version(), "location": sys.executable}
     return pa.Table.from_pylist([python, *(_library(name) for name in REQUIRED)], ENVIRONMENT_SCHEMA)
 
 
 def missing(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What a report lacks, as text."""
+    """Describes what a report lacks."""
     return [
         f"{row['library']} {row['required']} or later (found: {row['found'] or row['location']})"
         for row in rows

@@ -1,4 +1,4 @@
-"""Raises errors of hudi-py that occurred in Spark's processes as themselves in the caller's."""
+"""Raises errors of hudi-py from Spark's processes in the caller, with their own class."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _CLASSES: Final = {
     name: each for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, HudiError)
 }
 _RAISED: Final = re.compile(rf"(?:^\s*|: ){re.escape(errors.__name__)}\.({'|'.join(_CLASSES)}): (\S.*)$", re.MULTILINE)
-"""The last line of a traceback. Where Spark hides tracebacks, its own text precedes the error on that line."""
+"""The last line of a traceback. If Spark hides tracebacks, its own text precedes the error on that line."""
 _FIELDS: Final = re.compile(r"^\s*\[fields of the error: ([\w+/=]+)\]$", re.MULTILINE)
-"""What `carried` adds to the message."""
+"""The fields that `carried` adds to the message."""
 
 
 @contextmanager
 def carried() -> Iterator[None]:
-    """Let the fields of an error of hudi-py, raised in a task, pass through Spark's text of it to `raised_here`."""
+    """Adds the fields of an error, raised in a task, to its message, so that `raised_here` can restore them from
+    Spark's text."""
     try:
         yield
     except HudiError as error:
@@ -37,8 +38,8 @@ def carried() -> Iterator[None]:
 
 @contextmanager
 def raised_here() -> Iterator[None]:
-    """Raise an error of hudi-py from within Spark as the same class with the same message, and the fields that
-    `carried` has let pass.
+    """Raises an error of hudi-py from within Spark as the same class with the same message, and the fields from
+    `carried`.
 
     Spark's error, which is pages of tracebacks and Java's frames, is its `__context__`, which Python does not print.
 

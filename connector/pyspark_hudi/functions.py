@@ -34,7 +34,7 @@ Row = tuple[Any, ...]
 
 @dataclass
 class PinnedResult(AnalyzeResult):
-    """The function's columns, and the state of the table that they belong to."""
+    """The function's columns, and the state of the table to which they belong."""
 
     pin: str = ""
 
@@ -140,7 +140,7 @@ FUNCTIONS: Mapping[str, type] = {
 
 
 def query_kind(given: Any) -> str:
-    """The type of query that `hudi_query` gets (`HoodieTableValuedFunctionOptionsParser`, 1.2.0).
+    """Returns the query type for `hudi_query` (`HoodieTableValuedFunctionOptionsParser`, 1.2.0).
 
     Raises:
         ConfigError: it is another one.
@@ -202,15 +202,15 @@ def _constant(function: str, name: str, argument: AnalyzeArgument | None) -> Any
 
 
 def _analyzed(function: str, **arguments: AnalyzeArgument | None) -> AnalyzeResult:
-    """The function's columns. Checks already during analysis that the arguments are constants and name a table, because
-    later errors are not in the first line of Spark's message."""
+    """Returns the function's columns. Checks already during analysis that the arguments are constants and name a table,
+    because later errors are not in the first line of Spark's message."""
     values = {name: _constant(function, name, argument) for name, argument in arguments.items()}
     options = _resolved(values["options"])
     return AnalyzeResult(spark_schema(relation_schema(checked_path(values["path"], "read"), options, function)))
 
 
 def _rows(batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch], schema: StructType) -> Iterator[Row]:
-    """Rows as tuples: table functions with a schema found at run time cannot return Arrow batches."""
+    """Yields rows as tuples: table functions whose schema is found at run time cannot return Arrow batches."""
     target = arrow_schema(schema)
     for batch in batches:
         shown = batch if batch.schema.names == target.names else batch.rename_columns(target.names)

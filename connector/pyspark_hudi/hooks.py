@@ -1,9 +1,9 @@
-"""`enable`: the readers and writers of PySpark itself take the ways of `read_table` and `write_table`.
+"""`enable`: patches PySpark's readers and writers to use `read_table` and `write_table`.
 
-PySpark hands out readers and writers by attributes of its sessions and DataFrames. `enable` wraps those attributes: in
-an enabled session the object becomes one of a subclass, which notes what is asked of it, and at `load()` or `save()`
-answers or leaves it to PySpark. Only public names are used, so that the classic classes and those of Spark Connect are
-treated alike.
+PySpark hands out readers and writers through attributes of its sessions and DataFrames. `enable` wraps those
+attributes: in an enabled session, the object becomes an instance of a subclass, which records its settings, and at
+`load()` or `save()` either handles them or leaves them to PySpark. Only public names are used, so that classic Spark
+and Spark Connect work alike.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _PLAIN_READS = frozenset({read_config.VIEW.key, read_config.PIN.key})
-"""Options by which the plain format is meant, among them those that `read_table` sets itself."""
+"""Options that select the plain format, among them those that `read_table` sets itself."""
 _QUERY = re.compile(r"\s*(?:(?P<with>WITH(?:\s+RECURSIVE)?)|SELECT)\b", re.IGNORECASE)
 _COMMAND = re.compile(r"\bINSERT\b", re.IGNORECASE)
 
@@ -100,8 +100,8 @@ def enable(spark: SparkSession, name: str = FORMAT) -> None:
 
 
 def disable(spark: SparkSession) -> None:
-    """Undo `enable(spark)`: readers of the session read in the plain way again. DataFrames and views that exist stay as
-    they are. PySpark's classes are as they were once no session is enabled."""
+    """Undoes `enable(spark)`: readers of the session use the plain format again. Existing DataFrames and views stay as
+    they are. PySpark's classes are restored once no session is enabled."""
     with lock:
         if set_disabled(spark) == 0:
             while _hooks:
@@ -110,7 +110,7 @@ def disable(spark: SparkSession) -> None:
 
 @dataclass(frozen=True)
 class _Hook:
-    """An attribute of a class of PySpark, wrapped."""
+    """A wrapped attribute of a PySpark class."""
 
     owner: type
     name: str
@@ -133,7 +133,7 @@ class _Hook:
             setattr(self.owner, self.name, self.wrapped)
 
     def remove(self) -> None:
-        # what others have put over it since stays; without enabled sessions it changes nothing
+        # if others have wrapped it since, that stays; without enabled sessions it changes nothing
         if vars(self.owner).get(self.name) is self.wrapped:
             setattr(self.owner, self.name, self.original)
 
@@ -175,7 +175,7 @@ class _NativeReader(Noting):
 
 
 class _OneEach(Noting):
-    """A `spark.catalog` that lists each table of `register_sql` once, without the parts it is made of."""
+    """A `spark.catalog` that lists each table of `register_sql` once, without its parts."""
 
     def listTables(self, dbName: str | None = None, pattern: str | None = None) -> Any:  # noqa: N802, N803
         found = super().listTables(dbName, pattern)
@@ -192,7 +192,7 @@ def _subclass(noting: Any, kind: Any) -> type:
 
 
 def _noting(found: Any, noting: type[Noting], asked: SourceRequest) -> Any:
-    """The reader or writer that PySpark has made, as one that notes."""
+    """Converts the reader or writer that PySpark has made to one that records its settings."""
     spark = asked.owner if noting in (_NativeReader, _OneEach) else asked.owner.sparkSession
     if is_enabled(spark) and not isinstance(found, Noting):
         kinds: Any = noting, type(found)
@@ -255,7 +255,7 @@ def _queries(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
             query = _with_entries(sqlQuery, [each for each, _ in entries], escaped=not kwargs)
             try:
                 return original(self, _with_tables(query, list(frames)), args, **kwargs, **given)
-            except PySparkException as error:  # also one of the query itself, which Spark then words
+            except PySparkException as error:  # also an error of the query itself, which Spark then words
                 # Spark alone cannot read entries, and shows views with the columns of their registration
                 if entries or any(_columns_of(self, name) != frame.columns for name, frame in frames.items()):
                     raise
@@ -276,11 +276,11 @@ _OF_FRAMES: dict[str, Callable[[Any], Any]] = {
     "writeTo": _writing_to,
     "writeStream": _streaming,
 }
-"""For each attribute of PySpark's classes what wraps it."""
+"""Wrappers by attribute of PySpark's classes."""
 
 
 def _is_native(asked: SourceRequest, path: Any) -> bool:
-    """Whether `read_table` is to answer; otherwise the plain format."""
+    """Tells whether `read_table` should answer, and not the plain format."""
     options = asked.own_options()
     if asked.plain or asked.path(path) is None or not is_own_format(asked.owner, asked.format):
         return False
@@ -288,7 +288,7 @@ def _is_native(asked: SourceRequest, path: Any) -> bool:
 
 
 def _native_table(spark: SparkSession, name: object) -> DataFrame | None:
-    """The rows of a table of `register_sql`, or of one that the catalog has as a Hudi table; None for others."""
+    """Returns the rows of a table of `register_sql`, or of a Hudi table in the catalog; None for others."""
     if not isinstance(name, str) or not is_enabled(spark):
         return None
     found = _noted(spark, name)
@@ -298,13 +298,13 @@ def _native_table(spark: SparkSession, name: object) -> DataFrame | None:
     if entry is None:
         return None
     options = {**session_options(spark), **entry.options}
-    # the catalog does not give the plain format what it needs
+    # the catalog does not pass the plain format what it needs
     return read_or(spark, entry.path, options, lambda: read_plain(spark, entry.path, options))
 
 
 def _fresh(spark: SparkSession, table: SqlTable) -> DataFrame | None:
-    """The rows of a table of `register_sql`, with the columns that it has now, where the catalog may have older ones;
-    None if it cannot be read, which Spark then says of the view."""
+    """Returns the rows of a table of `register_sql` with its current columns, if the catalog may have older ones; None
+    if it cannot be read, so that Spark reports the error of the view."""
     options = {**session_options(spark), **table.options}
     try:
         return read_or(spark, table.path, options, lambda: read_plain(spark, table.path, options))
@@ -313,14 +313,14 @@ def _fresh(spark: SparkSession, table: SqlTable) -> DataFrame | None:
 
 
 def _noted(spark: SparkSession, name: str) -> SqlTable | None:
-    """The table of `register_sql` that the name means now."""
+    """Returns the table of `register_sql` that the name currently means."""
     known = noted_tables(spark) if is_enabled(spark) else {}
     found = known.get(qualified(spark, name)) if known else None
     return found if found is not None and is_from(spark, name, found) else None
 
 
 def _frames_in(spark: SparkSession, query: object) -> dict[str, DataFrame]:
-    """For each table of `register_sql` that the query may name its rows."""
+    """Returns the rows of each table of `register_sql` that the query may name."""
     if not isinstance(query, str) or not _QUERY.match(query) or _COMMAND.search(query):
         return {}
     words = set(re.findall(r"\w+", query.lower()))
@@ -331,18 +331,18 @@ def _frames_in(spark: SparkSession, query: object) -> dict[str, DataFrame]:
 
 
 def _columns_of(spark: SparkSession, name: str) -> list[str]:
-    """The columns that the catalog has of a view."""
+    """Returns the columns of a view in the catalog."""
     return [each.name for each in spark.catalog.listColumns(name)]
 
 
 def _entries_in(spark: SparkSession, query: object, known: Mapping[str, Any]) -> list[tuple[Reference, DataFrame]]:
-    """The other Hudi tables of the catalog that the query names, with their rows."""
+    """Returns the other Hudi tables of the catalog that the query names, with their rows."""
     if not isinstance(query, str) or not _QUERY.match(query) or _COMMAND.search(query):
         return []
     tokens = tokens_of(query)
     try:
         named = references(Cursor(query, tokens)) if tokens else []
-    except ConfigError:  # a time that the plain query refuses in words of its own
+    except ConfigError:  # a time that the plain query refuses with its own message
         return []
     frames: dict[str, DataFrame | None] = {}
     for each in named:
@@ -353,7 +353,7 @@ def _entries_in(spark: SparkSession, query: object, known: Mapping[str, Any]) ->
 
 
 def _with_entries(query: str, entries: list[Reference], *, escaped: bool) -> str:
-    """The query with numbered frames for the references. `escaped`: its own braces are text."""
+    """Replaces the references in a query by numbered frames. `escaped`: its own braces are text."""
 
     def own(text: str) -> str:
         return text.replace("{", "{{").replace("}", "}}") if escaped else text
@@ -368,7 +368,7 @@ def _with_entries(query: str, entries: list[Reference], *, escaped: bool) -> str
 
 
 def _with_tables(query: str, names: list[str]) -> str:
-    """The query with each table as a common table expression, which hides the one in the catalog."""
+    """Adds each table to the query as a common table expression, which hides the one in the catalog."""
     if not names:
         return query
     defined = ", ".join(f"`{name}` AS (SELECT * FROM {{_hudi_py_{name}}})" for name in names)

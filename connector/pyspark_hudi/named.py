@@ -1,6 +1,6 @@
-"""Where PySpark names a table to write to, after `enable`: `saveAsTable`, `insertInto`, `toTable` and `writeTo`.
+"""Writes to tables that PySpark names, after `enable`: `saveAsTable`, `insertInto`, `toTable` and `writeTo`.
 
-The tables, and what happens to the rows, are those of CREATE TABLE and INSERT (`CreateHoodieTableAsSelectCommand` and
+Tables are created, and rows written, as by CREATE TABLE and INSERT (`CreateHoodieTableAsSelectCommand` and
 `InsertIntoHoodieTableCommand`, Apache Hudi 1.2.0).
 """
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CREATING = frozenset({"", "default", "error", "errorifexists", "ignore"})
-"""Modes that only make tables."""
+"""Modes that only create tables."""
 PARTITIONS = tuple(key.lower() for key in table_config.PARTITION_PATH.keys)
 """Options that name partition columns."""
 _OF_NAME = frozenset(table_config.TABLE_NAME.keys)
 
 
 def target_of(spark: SparkSession, name: object) -> StatementTarget | None:
-    """The Hudi table of a name; None: something else, or nothing."""
+    """Returns the Hudi table of a name; None if it means something else, or nothing."""
     if not isinstance(name, str):
         return None
     tokens = tokens_of(name)
@@ -45,7 +45,7 @@ def target_of(spark: SparkSession, name: object) -> StatementTarget | None:
     try:
         names = cursor.names()
         cursor.finish()
-    except ConfigError:  # Spark says what is wrong with it
+    except ConfigError:  # Spark will report the error
         return None
     tables = Tables(spark)
     found = tables.find(names)
@@ -104,8 +104,8 @@ def save_as_table(
 
 
 def insert_into(frame: DataFrame, name: str, options: Mapping[str, str], *, overwrites: bool) -> bool:
-    """Inserts rows as INSERT INTO, or INSERT OVERWRITE, does: by position, or by name if all columns have the table's
-    names. False: the name is of no Hudi table, and nothing was done.
+    """Inserts rows as INSERT INTO or INSERT OVERWRITE does: by position, or by name if all columns have the table's
+    names. Returns False, without doing anything, if the name is of no Hudi table.
 
     Raises:
         HudiError: as the statement.
@@ -132,9 +132,9 @@ def insert_into(frame: DataFrame, name: str, options: Mapping[str, str], *, over
 def stream_target(
     frame: DataFrame, name: str, options: Mapping[str, str], partitions: Sequence[str], *, is_ours: bool
 ) -> tuple[str, dict[str, str]] | None:
-    """The path of the table that a stream names, and options to set besides those of the stream: the table's name, and
-    what the catalog keeps for writes. A table that there is not is made first, with the columns of the stream. None:
-    the table is Spark's.
+    """Returns the path of the table that a stream names, and options to add to the stream's: the table's name, and what
+    the catalog keeps for writes. A missing table is created first, with the columns of the stream. Returns None if the
+    table is Spark's.
 
     Args:
         is_ours: whether the stream names our format: another table than Hudi's is Spark's otherwise.
@@ -160,7 +160,7 @@ def stream_target(
 
 
 def check_format(spark: SparkSession, name: str) -> None:
-    """Raises ConfigError if a table to save as, without a format of ours, is a Hudi table."""
+    """Raises ConfigError if a table to save as, without our format, is a Hudi table."""
     if target_of(spark, name) is not None:
         raise _without_format("save as", name)
 
@@ -174,8 +174,8 @@ def _without_format(what: str, name: str) -> ConfigError:
 def _created(
     frame: DataFrame, name: str, options: Mapping[str, str], partitions: Sequence[str], *, replaces: bool
 ) -> StatementTarget | None:
-    """Creates a table with its first rows. Not with rows where there is a table at the place already, which append and
-    overwrite then write to: it is returned."""
+    """Creates a table with its first rows. If its location already has a table, writes nothing and returns it, for an
+    append or overwrite."""
     spark = frame.sparkSession
     path = options.get("path")
     if replaces and path is not None and StatementTarget(Tables(spark), (PREFIXES[0], path), path).exists():
@@ -190,7 +190,7 @@ def _created(
 def _defined(
     spark: SparkSession, name: str, options: Mapping[str, str], partitions: Sequence[str], schema: StructType | None
 ) -> StatementTarget:
-    """A new table without rows, or a name for the one at a path."""
+    """Creates a table without rows, or names the one at a path."""
     definition = _definition(spark, name, options, partitions)
     definition.schema = schema
     create_table(Tables(spark), definition)
@@ -212,12 +212,13 @@ def _definition(spark: SparkSession, name: str, options: Mapping[str, str], part
 
 
 def _named_otherwise(options: Mapping[str, str], name: str) -> dict[str, str]:
-    """The options without the table's name, which that of the catalog replaces."""
+    """Removes the table's name from the options; the catalog's replaces it."""
     return {key: value for key, value in options.items() if key not in _OF_NAME}
 
 
 def _partition_columns(options: Mapping[str, str], partitions: Sequence[str]) -> list[str]:
-    """The partition columns, last in the table: those of the option, without key generators, or of `partitionBy`."""
+    """Returns the partition columns, which are last in the table: those of the option, without key generators, or of
+    `partitionBy`."""
     given = next((options[key] for key in PARTITIONS if options.get(key)), None)
     if given is None:
         return list(partitions)
@@ -225,7 +226,7 @@ def _partition_columns(options: Mapping[str, str], partitions: Sequence[str]) ->
 
 
 def _check_same(target: StatementTarget, options: Mapping[str, str], partitions: Sequence[str]) -> None:
-    """Refuses another place, or other partition columns, than the table has."""
+    """Refuses a location or partition columns that differ from the table's."""
     path = options.get("path")
     if path is not None and _plain(path) != _plain(target.path):
         raise ConfigError(
@@ -246,7 +247,7 @@ def _plain(path: str) -> str:
 
 
 def _by_name(target: StatementTarget, frame: DataFrame) -> DataFrame:
-    """The rows with the columns of the table, in its order and types.
+    """Selects the table's columns by name, in its order and types.
 
     Raises:
         SchemaMismatchError: the rows have other columns.

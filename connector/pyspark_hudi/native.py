@@ -1,4 +1,4 @@
-"""Plans which base files of a read Spark's own Parquet reader reads, and what remains for Python."""
+"""Plans which base files Spark's own Parquet reader reads, and what remains for Python."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from pyspark_hudi.types import spark_schema
 _SPARK_READS = frozenset(
     {"file", "hdfs", "viewfs", "s3a", "gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"}
 )
-"""Schemes with the same name in Hadoop's file systems."""
+"""Schemes that Hadoop's file systems share."""
 _GLOB = frozenset("{}[]*?\\")
 _SMALL_BYTES = 8 << 20
-"""Slices with logs of up to this size in all: a merge in Python costs less than a second Python job and a join."""
+"""Total size of slices with logs up to which Python merges them: that costs less than a second Python job and a
+join."""
 _PRUNED_BYTES = 32 << 20
-"""Size of what Python reads from which on conditions on partition columns leave parts of it out: for each query,
-planning the parts takes as long as reading several megabytes of logs."""
+"""Size of Python's share from which on conditions on partition columns prune parts of it: for each query, planning the
+parts takes as long as reading several megabytes of logs."""
 _MAX_LOGS = 4
-"""Bytes of logs for a byte of the base file from which on logs are likely to replace most of its rows: a row takes
+"""Bytes of logs per byte of the base file from which on logs are likely to replace most of its rows: a row takes
 several times as much in Avro as in Parquet."""
 PLAN_SCHEMA = pa.schema(
     [
@@ -64,15 +65,12 @@ class NativePlan:
 
     @classmethod
     def of(cls, path: str, options: Options) -> NativePlan:
-        """
-        Raises:
-            HudiError: as for a read of rows.
-        """
+        """Plans a read. Raises HudiError as a read of rows does."""
         planned = plan_table(path, options, read_config.column_names(options.get(read_config.COLUMNS)))
         return cls(planned, _why_not_native(planned, options))
 
     def report(self) -> pa.Table:
-        """The view `plan`: one row of `PLAN_SCHEMA`."""
+        """Returns the view `plan`: one row of `PLAN_SCHEMA`."""
         native, merged, others = self._parts
         row = {
             **self.row(),
@@ -85,7 +83,7 @@ class NativePlan:
         return pa.Table.from_pylist([row], PLAN_SCHEMA)
 
     def row(self) -> Mapping[str, Any]:
-        """What `PLAN_SCHEMA` has for Spark's reader, and the number of other splits."""
+        """Returns the members of `PLAN_SCHEMA` for Spark's reader, and the number of other splits."""
         native, merged, others = self._parts
         spec = self.planned.spec
         return {
@@ -99,23 +97,24 @@ class NativePlan:
         }
 
     def rest(self) -> Pinned:
-        """What Python reads: the rows that logs add to the base files of Spark's reader, and the other splits."""
+        """Returns what Python reads: the rows that logs add to the base files of Spark's reader, and the other
+        splits."""
         _, merged, others = self._parts
         merged = [replace(split, without_base=True) for split in merged]
         if sum(split.size for split in (*merged, *others)) >= _PRUNED_BYTES:
             merged, others = (self.planned.with_known_values(part) for part in (merged, others))
-            # those of which nothing is known last, so that they share few tasks with others
+            # splits without known values last, so that they share few tasks with others
             merged.sort(key=lambda split: not split.known_values)
             others.sort(key=lambda split: not split.known_values)
         return Pinned.of(self.planned.spec, [*merged, *others])
 
     def all_splits(self) -> Pinned:
-        """The whole read."""
+        """Returns the whole read."""
         return Pinned.of(self.planned.spec, self.planned.splits)
 
     @cached_property
     def _parts(self) -> tuple[list[Split], list[Split], list[Split]]:
-        """The splits that Spark's reader reads alone, those it reads for a merge, and the others."""
+        """Groups the splits: those that Spark's reader reads alone, those it reads for a merge, and the others."""
         both = list(zip(self.planned.splits, self.reasons, strict=True))
         readable = [split for split, why in both if why is None]
         merged = [split for split in readable if _is_merged(split)]
@@ -124,7 +123,7 @@ class NativePlan:
 
 
 def _why_not_native(planned: PlannedScan, options: Options) -> list[str | None]:
-    """For each split the reason not to use Spark's own reader, or None."""
+    """Returns, for each split, the reason not to use Spark's own reader, or None."""
     spec = planned.spec
     scheme = urlsplit(spec.uri).scheme
     reason = None
@@ -145,7 +144,7 @@ def _why_not_native(planned: PlannedScan, options: Options) -> list[str | None]:
 
 
 def _why_not_faster(splits: Sequence[Split], reasons: Sequence[str | None]) -> list[str | None]:
-    """The reasons, and for the other splits with logs why Python alone is likely to merge them faster, if it is."""
+    """Adds reasons for splits with logs that Python alone is likely to merge faster."""
     found = list(reasons)
     merged = [at for at, split in enumerate(splits) if found[at] is None and _is_merged(split)]
     small = sum(splits[at].size for at in merged) <= _SMALL_BYTES
@@ -175,7 +174,7 @@ def _native_condition(spec: ReadSpec) -> str | None:
 
 
 def _readers(native: Sequence[Split], merged: Sequence[Split], reasons: Sequence[str | None]) -> Iterator[str]:
-    """Lines on how many slices each reader reads, and why."""
+    """Yields lines that say how many slices each reader reads, and why."""
     if native or merged:
         yield f"  by Spark's Parquet reader  {len(native) + len(merged):,} base files, {len(merged):,} merged with logs"
     for reason, count in Counter(reason for reason in reasons if reason is not None).most_common():

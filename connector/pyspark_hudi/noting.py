@@ -1,4 +1,4 @@
-"""Readers and writers of PySpark that note what they are asked for."""
+"""Readers and writers of PySpark that record their settings."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ APACHE_HUDI = "hudi"
 
 @dataclass
 class SourceRequest:
-    """What a reader or writer was asked for."""
+    """The settings of a reader or writer."""
 
     owner: Any
     """The session that reads, or the DataFrame that is written."""
     format: str = ""
     mode: str = ""
     plain: bool = False
-    """Whether something was asked for that the plain format is to answer."""
+    """Whether a setting requires the plain format."""
     options: dict[str, str] = field(default_factory=dict)
-    """By keys in lower case, as Spark compares them."""
+    """Options by keys in lower case, as Spark compares them."""
     partitions: list[Any] = field(default_factory=list)
     """The columns of `partitionBy`."""
     table: str = ""
-    """The name that `writeTo` was given."""
+    """The name given to `writeTo`."""
 
     def note(self, options: Mapping[str, Any]) -> None:
         self.options.update(option_texts(options))
 
     def path(self, given: Any) -> str | None:
-        """The path if it is one, and given once."""
+        """Returns the path if there is exactly one."""
         paths = [path for path in (given, self.options.get("path")) if path is not None]
         return paths[0] if len(paths) == 1 and isinstance(paths[0], str) else None
 
@@ -53,7 +53,7 @@ class SourceRequest:
 
 
 class Noting(_Base):  # type: ignore[misc]
-    """A reader or writer of PySpark, classic or Connect, that notes what it is asked for."""
+    """A reader or writer of PySpark, classic or Connect, that records its settings."""
 
     _hudi_py: SourceRequest
 
@@ -72,7 +72,7 @@ class Noting(_Base):  # type: ignore[misc]
 
 @contextmanager
 def hinted(asked: SourceRequest, spark: SparkSession) -> Iterator[None]:
-    """Says how to go on where Spark does not find the format of Apache Hudi's JAR."""
+    """Adds advice to the error if Spark does not find the format of Apache Hudi's JAR."""
     try:
         yield
     except Exception as error:  # of py4j, too

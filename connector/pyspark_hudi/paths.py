@@ -9,7 +9,7 @@ from hudi_py.errors import ConfigError
 
 
 def checked_path(path: object, purpose: str) -> str:
-    """A table's path, the same in every process; `~` is the home of the user Spark runs as.
+    """Returns a table's path, the same in every process; `~` is the home of the user who runs Spark.
 
     Raises:
         ConfigError: the path is missing or relative.

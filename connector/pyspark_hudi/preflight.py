@@ -1,5 +1,5 @@
-"""Looks for what would keep hudi-py from working in a session, before anything in it is touched: each error is one line
-that names what mends it, where Spark would raise pages of Java."""
+"""Checks a session for what would keep hudi-py from working, before using it: each error is one line with its remedy,
+where Spark would raise pages of Java."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _OF_APACHE_HUDI: Final = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog", "spark.kryo.registrator")
-"""Settings by which Apache Hudi's JAR is configured, with names of its classes."""
+"""Settings of Apache Hudi's JAR, which name its classes."""
 _SHIPPED: Final = ("spark.submit.pyFiles", "spark.archives", "spark.yarn.dist.archives")
-"""Settings that bring packages to Spark's Python."""
+"""Settings that ship packages to Spark's Python."""
 _ASK: Final = """
 import json, sys
 found = {"version": list(sys.version_info[:2]), "error": None}
@@ -40,7 +40,7 @@ _TIMEOUT_S: Final = 120
 
 
 def check_session(spark: SparkSession) -> None:
-    """Checks the settings of a session, and the Python that a classic one runs on this machine.
+    """Checks the settings of a session, and the Python that a classic session runs on this machine.
 
     Raises:
         ConfigError: settings of Apache Hudi's JAR are left, and the JAR is not there.
@@ -65,7 +65,7 @@ def _check_settings(spark: SparkSession) -> None:
     if not left or _has_jar(spark):
         return
     listed = ", ".join(f"{key}={value}" for key, value in left.items())
-    if list(left) == [_OF_APACHE_HUDI[0]]:  # Spark goes on without these classes
+    if list(left) == [_OF_APACHE_HUDI[0]]:  # Spark works without these classes
         _log.warning(
             "the session has a setting of Apache Hudi's JAR, which is not on the class path: remove %s", listed
         )
@@ -77,8 +77,8 @@ def _check_settings(spark: SparkSession) -> None:
 
 
 def lacks_source(error: Exception) -> bool:
-    """Whether Spark has no data source of the name that a reader or writer was given. Classic Spark says so by an error
-    of py4j, which the client of Spark Connect does not have."""
+    """Tells whether Spark has no data source of the name given to a reader or writer. Classic Spark raises an error of
+    py4j, which Spark Connect's client does not have."""
     condition = error.getCondition() if isinstance(error, PySparkException) else ""
     text = f"{condition} {error}"
     return any(sign in text for sign in ("DATA_SOURCE_NOT_FOUND", "ClassNotFoundException"))
@@ -93,7 +93,7 @@ def _has_jar(spark: SparkSession) -> bool:
 
 
 def _check_python(given: str) -> None:
-    """Whether the Python that this name stands for can do what Spark asks of it. One beside this one can."""
+    """Checks whether the Python with this name can run hudi-py. A Python beside the current one can."""
     found = shutil.which(given)
     mend = (
         f"set PYSPARK_PYTHON to {sys.executable} before the session starts, as by "

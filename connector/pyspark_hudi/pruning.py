@@ -1,8 +1,8 @@
-"""Lets Catalyst leave out parts of what Python reads, by conditions on partition columns.
+"""Lets Catalyst prune parts of what Python reads, by conditions on partition columns.
 
-Spark passes no condition to Python. But it optimizes a part of a union away if the conditions of a query contradict
-what the part says of its own columns: a constant in place of the column, or bounds of its values. Planning the parts
-takes time for each query, so that only what may have such conditions reads them.
+Spark passes no condition to Python. But it optimizes a branch of a union away if the conditions of a query contradict
+what the branch says about its columns: a constant instead of the column, or bounds of its values. Planning the branches
+takes time for each query, so only queries that may have such conditions read them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ else:
     _Base = object
 
 _MAX_PARTS = 32
-"""Parts of a union: making each takes 40 milliseconds, mostly calls of the JVM."""
+"""Maximum number of branches of a union: building each takes 40 milliseconds, mostly calls of the JVM."""
 _QUOTES = frozenset('"\\')
-"""What they mean in a condition depends on the session."""
+"""Characters whose meaning in a condition depends on the session."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Facts:
     """What all rows of some tasks have in common, as SQL."""
 
     constants: dict[str, str]
-    """Columns with the only value they hold."""
+    """Columns with their only value."""
     bounds: tuple[str, ...]
     """Conditions that are true for all rows."""
 
@@ -67,28 +67,28 @@ class _Facts:
         return bool(self.constants or self.bounds)
 
     def stated(self, frame: DataFrame) -> DataFrame:
-        """The frame, so that Catalyst knows it too."""
-        # not conditions, of which Catalyst does not see that others contradict them, such as IN; and an IF, so that the
-        # column may be null, as any column of Spark's file sources
+        """Returns the frame with these facts, so that Catalyst knows them too."""
+        # not conditions, whose contradictions Catalyst does not see, such as IN; and an IF, so that the column may be
+        # null, as any column of Spark's file sources
         texts = {name: f"IF({value} IS NULL, NULL, {value})" for name, value in self.constants.items()}
         frame = frame.withColumns({name: expr(text) for name, text in texts.items()}) if texts else frame
         return frame.where(" AND ".join(self.bounds)) if self.bounds else frame
 
 
 def known_columns(splits: Sequence[Split]) -> tuple[str, ...]:
-    """The columns of which each of the splits has a known value."""
+    """Returns the columns for which each split has a known value."""
     names = [[name for name, _ in split.known_values] for split in splits]
     return tuple(name for name in names[0] if all(name in each for each in names)) if names else ()
 
 
 def matching(pinned: Pinned, condition: str) -> Pinned:
-    """Return the read without the splits whose known values show that no row satisfies a condition; the whole read if
-    Spark may understand the condition otherwise. Fewer parts are then made for Catalyst to choose from."""
+    """Returns the read without splits whose known values show that no row satisfies a condition; the whole read if
+    Spark may understand the condition differently. Catalyst then gets fewer branches."""
     if not _QUOTES.isdisjoint(condition):
         return pinned
     try:
         found = parse_filter(condition, pinned.spec.table_schema)
-    except HudiError:  # Spark knows more
+    except HudiError:  # Spark reports it better
         return pinned
     if found is None or spark_condition(found) is None:
         return pinned
@@ -97,7 +97,7 @@ def matching(pinned: Pinned, condition: str) -> Pinned:
 
 
 def parts_of(spark: SparkSession, reader: HudiReader, schema: StructType) -> DataFrame:
-    """As `rows_of`; Catalyst leaves out tasks for which a condition on columns with known values is false."""
+    """Reads as `rows_of`; Catalyst prunes tasks for which a condition on columns with known values is false."""
     tasks = reader.partitions()
     step = -(-len(tasks) // _MAX_PARTS)
     parts = [tasks[start : start + step] for start in range(0, len(tasks), step)]
@@ -112,19 +112,20 @@ def parts_of(spark: SparkSession, reader: HudiReader, schema: StructType) -> Dat
 
 @dataclass(frozen=True)
 class Parts:
-    """A read that Catalyst can leave out parts of, for the DataFrame of the same rows that is quicker without."""
+    """A read that Catalyst can prune, to replace a DataFrame of the same rows that is quicker without conditions."""
 
     columns: frozenset[str]
     """Columns with known values, in lower case."""
     made: Callable[[str | None], DataFrame]
-    """Rows and columns of the other, also by their ids, so that what refers to one fits the other. Given a condition in
-    Spark SQL, only the parts that may hold rows for which it is true; None: all."""
+    """Builds rows and columns that equal the other DataFrame's, also by their ids, so that references to one fit the
+    other. Given a condition in Spark SQL, builds only the branches that may hold rows for which it is true; None:
+    all."""
     of: DataFrame | None = None
-    """The DataFrame of the whole read, which is not read in parts if it is cached; None: that with these parts."""
+    """The DataFrame of the whole read, which is not replaced if it is cached; None for the one with these parts."""
 
 
 class _WithParts(_Base):  # type: ignore[misc]
-    """A DataFrame of PySpark that reads parts where a condition may leave some out, now or later."""
+    """A PySpark DataFrame that reads in branches if a condition may prune some, now or later."""
 
     _hudi_py_parts: Parts
 
@@ -177,11 +178,11 @@ class _WithParts(_Base):  # type: ignore[misc]
         self._chosen().createOrReplaceGlobalTempView(name)
 
     def _chosen(self) -> Any:
-        """The DataFrame for what may have conditions."""
+        """Returns the DataFrame for queries that may have conditions."""
         return super() if self._is_cached() else self._hudi_py_parts.made(None)
 
     def _kept(self, method: str, *arguments: Any) -> Any:
-        """The result of a method that leaves columns as they are."""
+        """Wraps a method that keeps columns as they are."""
         parts, found = self._hudi_py_parts, getattr(super(), method)(*arguments)
         if not self._may_be_pruned(found):
             return found
@@ -193,7 +194,7 @@ class _WithParts(_Base):  # type: ignore[misc]
         return with_parts(found, Parts(parts.columns, made, parts.of or self))
 
     def _other(self, method: str, *arguments: Any, **named: Any) -> Any:
-        """The result of a method that makes new columns."""
+        """Wraps a method that makes new columns."""
         found = getattr(super(), method)(*arguments, **named)
         if not self._may_be_pruned(found):
             return found
@@ -215,7 +216,7 @@ def _subclass(kind: Any) -> type:
 
 
 def with_parts(frame: DataFrame, parts: Parts) -> DataFrame:
-    """The DataFrame, that takes the place of the parts where conditions do not matter."""
+    """Returns the DataFrame, which is read instead of the parts if conditions do not matter."""
     found: Any = frame
     found.__class__ = _subclass(found.__class__)
     found._hudi_py_parts = parts

@@ -22,8 +22,8 @@ MAX_ROWS = 262_144
 
 
 class HudiPartition(InputPartition):
-    """The splits of one task, without their spec, which the reader has; empty for a scan without splits, for which
-    Spark still runs a task."""
+    """The splits of one task, without their spec, which the reader has; empty for a scan without splits, since Spark
+    runs a task anyway."""
 
     def __init__(self, splits: Sequence[Split]) -> None:
         super().__init__(None)
@@ -64,7 +64,7 @@ class HudiReader(DataSourceReader):
 
 
 class ReplacedReader(HudiReader):
-    """Reads which rows of base files the logs replace or delete, of the splits whose base files Spark reads."""
+    """Reads which rows of base files logs replace or delete, for the splits whose base files Spark reads."""
 
     def __init__(self, pinned: Pinned, options: Options, schema: StructType, columns: Sequence[str] = ()) -> None:
         """`columns`: columns of the table with known values, which the schema has at the end."""
@@ -80,7 +80,8 @@ class ReplacedReader(HudiReader):
 
 
 def sized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of a size that suits Spark. The first is not held back: a LIMIT may need no more."""
+    """Yields the same rows in batches of a size that suits Spark. The first batch is passed at once: a LIMIT may need
+    no more."""
     held: list[pa.RecordBatch] = []
     rows = 0
     first = next(batches, None)
@@ -105,12 +106,12 @@ def sized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _named(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """The batch with the target's spelling of the names; columns and order are the same."""
+    """Returns the batch with the target's spelling of the names; columns and order stay."""
     return batch if batch.schema.names == target.names else batch.rename_columns(target.names)
 
 
 def _check_types(pinned: Pinned, target: pa.Schema) -> None:
-    """Refuse a requested type that a column does not widen to while planning, rather than in a task."""
+    """Refuses, while planning, a requested type that a column does not widen to, rather than in a task."""
     for wanted, found in zip(target, pinned.schema, strict=True):
         try:
             conform_array(pa.array([], found.type), wanted.type, path=wanted.name)

@@ -1,9 +1,9 @@
 """Calls functions of the core from a Spark application: `remote` and `remote_tasks`.
 
-On classic Spark, the driver's own Python process makes a call, and the workers that Spark keeps make those of tasks.
-Behind Spark Connect the caller may have no way to the table, and another Python than the server. There a call travels
-in one option of the data source, and Spark's driver makes it while it plans the read: once, whatever becomes of the
-tasks that bring its answer back. docs/architecture.md has what this rests on.
+On classic Spark, the driver's own Python process runs a call, and the workers that Spark keeps run tasks. Behind Spark
+Connect the caller may have no access to the table, and another Python than the server. There a call is passed in an
+option of the data source, and Spark's driver runs it while it plans the read: once, whatever happens to the tasks that
+return its result. docs/architecture.md gives the evidence.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ Result = TypeVar("Result")
 Outcome = TypeVar("Outcome")
 
 CALL: Final = "hoodie.py.secret.call"
-"""The option with a call. Spark shows no value of a key with `secret`: the call may hold credentials. It is not among
-the options of reads, which do not have it."""
+"""The option with a call. Spark hides values of keys that contain `secret`, and the call may hold credentials. It is
+not declared among the options of reads."""
 ANSWER: Final = StructType([StructField("answer", BinaryType())])
-"""The columns of answers."""
+"""Columns of the result."""
 CALLABLE: Final = "pyspark_hudi.calls"
 """The module whose functions can be called through the option."""
 _MAX_TASKS: Final = 10_000
 
 
 def remote(spark: SparkSession, function: Callable[..., Result], *arguments: Any) -> Result:
-    """Return the value of a function of `pyspark_hudi.calls`, run where the table can be reached.
+    """Returns the result of a function of `pyspark_hudi.calls`, run where the table can be reached.
 
     Raises:
         HudiError: the function has raised it; its fields are set.
@@ -70,7 +70,7 @@ def remote(spark: SparkSession, function: Callable[..., Result], *arguments: Any
 def remote_tasks(
     spark: SparkSession, function: Callable[..., Sequence[Outcome]], *arguments: Any, number: int
 ) -> list[Outcome]:
-    """Return what a function returns for the numbers from 0 on, called in Spark's tasks.
+    """Runs a function in Spark's tasks for the numbers from 0 on, and returns its results.
 
     Args:
         function: a function of `pyspark_hudi.calls`. Its last argument is a list of numbers, and it may be called for
@@ -111,7 +111,7 @@ def _task_value(function: Callable[..., Any], arguments: Sequence[Any], numbers:
 
 
 def collected(frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Outcome | None]) -> list[Outcome]:
-    """Return what a function makes of the batches of each of Spark's tasks, but for None.
+    """Applies a function to the batches of each Spark task, and returns its results except None.
 
     Args:
         function: a function of a module, or a partial of one: Spark Connect may have another Python. Spark repeats
@@ -134,14 +134,14 @@ def _in_rows(function: Callable[..., Any], batches: Iterator[pa.RecordBatch]) ->
 
 
 def given_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Options of a call as `pyspark_hudi.calls` takes them."""
+    """Converts options of a call to the form that `pyspark_hudi.calls` takes."""
     given = options or {}
     return {str(key): os.fspath(each) if isinstance(each, os.PathLike) else each for key, each in given.items()}
 
 
 @contextmanager
 def undone(spark: SparkSession, undo: Callable[..., object], *arguments: Any) -> Iterator[None]:
-    """Call a function of `pyspark_hudi.calls` after a failure in the context. Its own failure is a warning."""
+    """Calls a function of `pyspark_hudi.calls` after a failure within the context. Its own failure is a warning."""
     try:
         yield
     except BaseException:  # an interrupt, too
@@ -160,10 +160,10 @@ class _Call:
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     number: int | None = None
-    """How many numbers the tasks get that make it; None if the driver makes it."""
+    """How many numbers to spread over tasks; None if the driver runs the call."""
 
     def answer(self) -> bytes:
-        """Its value, or the error of the core that it has raised."""
+        """Returns the encoded result, or the error that the core raised."""
         try:
             return _packed((self.function(*self.arguments), None, PYTHON))
         except HudiError as error:
@@ -193,7 +193,7 @@ def _asked(spark: SparkSession, call: _Call) -> list[Any]:
 
 
 def call_in(options: Mapping[str, str]) -> _Call | None:
-    """The call in the options of a read; None: there is none.
+    """Returns the call in the options of a read; None if there is none.
 
     Raises:
         ConfigError: the option has something else.
@@ -212,7 +212,7 @@ def call_in(options: Mapping[str, str]) -> _Call | None:
 
 
 class CallReader(DataSourceReader):
-    """Gives the answer to a call, or makes a call in tasks."""
+    """Returns the result of a call, or runs a call in tasks."""
 
     def __init__(self, call: _Call, answer: bytes | None) -> None:
         self._call = call
@@ -225,7 +225,7 @@ class CallReader(DataSourceReader):
         return [InputPartition(range(at, number, _MAX_TASKS)) for at in range(min(number, _MAX_TASKS))]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        given = None if partition is None else partition.value  # Spark has a task where there are no partitions
+        given = None if partition is None else partition.value  # Spark runs a task even without partitions
         if isinstance(given, bytes):
             yield _row(given)
         elif given is not None:
@@ -273,7 +273,8 @@ _ARROW = frozenset(
 
 
 class _CallUnpickler(pickle.Unpickler):
-    """Makes values of the core, its errors, and functions of `pyspark_hudi.calls`: SQL can set options as well."""
+    """Unpickles only values of the core, its errors, and functions of `pyspark_hudi.calls`: SQL can set options as
+    well."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("builtins", "getattr"):  # time zones
@@ -290,8 +291,8 @@ class _CallUnpickler(pickle.Unpickler):
 
 
 def _is_value(found: object) -> bool:
-    """Whether it makes values that do nothing when they are made. Other classes may open files: `storage.local` has one
-    that truncates the file of its first argument."""
+    """Tells whether creating an instance has no side effects. Other classes may open files: one in `storage.local`
+    truncates the file of its first argument."""
     return isinstance(found, type) and (is_dataclass(found) or issubclass(found, (Enum, tuple, HudiError)))
 
 

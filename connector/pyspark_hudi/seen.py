@@ -1,4 +1,5 @@
-"""What a DataFrame has read of a table: a write of such rows says so, and cannot overwrite what it has not seen.
+"""Tracks the state of a table that a DataFrame was read from, so that a write of its rows cannot overwrite changes that
+it has not seen.
 
 `read_table` gives its DataFrames an alias that names the table and the state that they show. Spark keeps aliases in
 analysed plans, however rows are transformed later, and shows them in EXPLAIN, classic and Connect alike.
@@ -26,31 +27,32 @@ Result = TypeVar("Result")
 
 SEEN: Final = concurrency_config.SEEN.key
 _read: set[str] = set()
-"""The tables that this process has read, as aliases name them: for others no plan needs to be looked at."""
+"""Tables that this process has read, by alias: for other tables no plan needs to be examined."""
 
 
 def marked(frame: DataFrame, path: str, state: PlanPin) -> DataFrame:
-    """The rows of a table in a state, so that `seen_in` finds it."""
+    """Marks the rows of a table's state, so that `seen_in` finds it."""
     alias = _alias(path)
     _read.add(alias)
     return frame.alias(f"{alias}{state.label}")
 
 
 def seen_in(frame: DataFrame, path: str) -> str | None:
-    """The oldest state of a table that `read_table` has read for a DataFrame, as `hoodie.py.write.seen`; None: none."""
+    """Returns the oldest state of a table that `read_table` has read for a DataFrame, as `hoodie.py.write.seen`; None
+    if there is none."""
     alias = _alias(path)
     if alias not in _read:
         return None
     try:
         row = frame.sparkSession.sql("EXPLAIN EXTENDED SELECT * FROM {rows}", rows=frame).first()
-    except PySparkException:  # the write words what is wrong with the rows
+    except PySparkException:  # the write reports the error
         return None
     labels = re.findall(rf"\b{alias}(\w+)", "" if row is None else str(row[0]))
     return PlanPin.of_label(min(labels)).encode() if labels else None
 
 
 def saying_seen(frame: DataFrame, path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a write of these rows with what they have seen of its table, unless they say that already."""
+    """Returns the options of a write of these rows, with the state of the table that they come from unless given."""
     given = dict(options)
     if not any(str(key).lower() == SEEN for key in given):
         seen = seen_in(frame, path)
@@ -65,8 +67,8 @@ def evaluated(
     options: Mapping[str, Any],
     write: Callable[[DataFrame, dict[str, Any]], Result],
 ) -> tuple[Result, int]:
-    """The result of a write of rows that are evaluated for it, and how often they were evaluated again, after a
-    conflict with what they have read of its table. A write without such rows repeats itself.
+    """Writes rows that are evaluated for it, again after a conflict with the state that they were read from. Returns
+    the result and how often they were evaluated again. A write of other rows repeats itself.
 
     Args:
         evaluate: the rows, which read the tables in their newest states.
@@ -93,6 +95,6 @@ def _evaluated(
 
 
 def _alias(path: str) -> str:
-    """The alias of a table's rows up to their state, whichever way its path is written."""
+    """Returns the alias of a table's rows without their state, the same for every spelling of its path."""
     plain = re.sub(r"^file:/+", "/", checked_path(path, "read").rstrip("/")).replace("s3a://", "s3://", 1)
     return f"hudi_py_{hashlib.blake2b(plain.encode(), digest_size=6).hexdigest()}_"

@@ -41,7 +41,7 @@ def run_service(
     options: Mapping[str, Any] | None = None,
     **arguments: Any,
 ) -> dict[str, Any]:
-    """Run a table service, with its work spread over Spark's tasks.
+    """Runs a table service, with its work spread over Spark's tasks.
 
     docs/services.md lists the services, with the arguments that they take. Like `Table.compact()`, a call of one with
     plans runs pending plans, oldest first, then schedules and runs one for what is left. The work of a plan (file
@@ -73,7 +73,7 @@ def run_service(
         return _plain(remote(spark, calls.run_single_step, request, call.instant))
     if phase == "schedule":
         return _plain(remote(spark, calls.schedule_plan, request))
-    answer: dict[str, Any] | None = None  # as `services.planned.service.run_all` gives it
+    answer: dict[str, Any] | None = None  # the result of `services.planned.service.run_all`
     while True:
         made, begun = remote(spark, calls.begin_plan, request, call.instant, phase is None)
         report = begun.report if begun.work is None else _executed(spark, made, begun)
@@ -84,13 +84,13 @@ def run_service(
 
 
 def _plain(report: dict[str, Any]) -> dict[str, Any]:
-    """The report in the types of JSON, as programs store it."""
+    """Converts the report to JSON types, for programs to store."""
     plain: dict[str, Any] = json.loads(json.dumps(report))
     return plain
 
 
 def _executed(spark: SparkSession, call: ServiceCall, begun: BegunPlan) -> dict[str, Any]:
-    """Execute a plan in Spark's tasks and complete it. After a failure it is pending again."""
+    """Executes a plan in Spark's tasks and completes it. After a failure it is pending again."""
     work, shuffled = begun.work, {part.unit for part in begun.parts}
     assert work is not None
     with undone(spark, calls.give_up_plan, call, work):
@@ -102,7 +102,7 @@ def _executed(spark: SparkSession, call: ServiceCall, begun: BegunPlan) -> dict[
 
 
 def _shuffled(spark: SparkSession, call: ServiceCall, work: Work, parts: Sequence[UnitPart]) -> list[Any]:
-    """Bring the rows of parts to the tasks that write their targets. Return the outcomes of their units."""
+    """Moves the rows of parts to the tasks that write their targets. Returns the outcomes of their units."""
     samples = remote_tasks(spark, calls.sample_parts, call, work, parts, number=len(parts))
     bounds = remote(spark, calls.bounds_of_units, call, work, samples)
     read = functools.partial(_read_parts, call, work, bounds, parts)

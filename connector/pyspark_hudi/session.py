@@ -28,7 +28,7 @@ _ERROR = re.compile(r"\w*Error: .+")
 
 
 def register(spark: SparkSession, name: str = FORMAT) -> None:
-    """Register the format and the table functions with a session, and check that Spark's Python can run them.
+    """Registers the format and the table functions with a session, and checks that Spark's Python can run them.
 
     The session also becomes the active one of the calling thread: classic Spark looks up data sources in the active
     session when it writes, and threads that the driver started itself have none.
@@ -68,12 +68,13 @@ def register(spark: SparkSession, name: str = FORMAT) -> None:
 
 
 def activate(spark: SparkSession) -> None:
-    """Make the session the active one of this thread."""
+    """Makes the session the active one of this thread."""
     spark.createDataFrame([], StructType())  # the only public PySpark call that does so
 
 
 def _register(spark: SparkSession, source: type[DefaultSource]) -> bool:
-    """Register a source; False if its name is taken. Some releases refuse existing names even for the same source."""
+    """Registers a source; returns False if its name is taken. Some releases refuse existing names even for the same
+    source."""
     try:
         spark.dataSource.register(source)
     except PySparkException as error:
@@ -84,12 +85,12 @@ def _register(spark: SparkSession, source: type[DefaultSource]) -> bool:
 
 
 def register_as(spark: SparkSession, name: str) -> None:
-    """Register the format under another name.
+    """Registers the format under another name.
 
     Raises:
         ConfigError: Spark has another data source with this name.
     """
-    # pickled by value, because it is in no module
+    # pickled by value, because it belongs to no module
     source = type(DefaultSource.__name__, (DefaultSource,), {"name": classmethod(lambda cls: name)})
     if not _register(spark, source) and not _is_ours(spark, name):
         raise ConfigError(
@@ -112,7 +113,8 @@ def _environment(spark: SparkSession, name: str) -> DataFrame:
 
 @functools.cache
 def _shipped_wheel() -> str | None:
-    """A copy, with the suffix .zip, of the wheel from which this package was imported; None if it was not.
+    """Copies the wheel from which this package was imported to a file with suffix .zip; None if it was not imported
+    from one.
 
     Spark ships every file of `--py-files`, but its workers import only from .zip, .egg and .jar files.
     """

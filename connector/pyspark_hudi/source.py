@@ -43,11 +43,11 @@ class DefaultSource(DataSource):
     _pinned: Pinned | None = None
     """Pickled by Spark with the instance after `schema()`, so that a DataFrame stays one snapshot."""
     _view: bytes | None = None
-    """The same for a DataFrame that is a view."""
+    """The same for a DataFrame of a view."""
     _answer: bytes | None = None
-    """The same for a DataFrame with the answer to a call by `remote`."""
+    """The same for a DataFrame with the result of a `remote` call."""
     _travelled = False
-    """Whether this is a copy from another process. Of a stream, such copies commit, and originals plan."""
+    """Whether this is a copy from another process. For a stream, copies commit and the original plans."""
 
     @classmethod
     def name(cls) -> str:
@@ -89,7 +89,7 @@ class DefaultSource(DataSource):
         if options.get(read_config.REPLACED):
             names = read_config.column_names(options.get(read_config.COLUMNS))
             return ReplacedReader(self._pin(options, names), options, schema)
-        if pinned is None:  # the schema is that of `.schema(...)` or of a catalog table
+        if pinned is None:  # the schema comes from `.schema(...)` or a catalog table
             self._check_columns(options, schema)
             pinned = self._pin_given(options, schema)
         # Spark pickles this instance to each task, which needs only its own splits
@@ -134,7 +134,7 @@ class DefaultSource(DataSource):
             ) from error
 
     def _check_columns(self, options: Options, schema: StructType) -> None:
-        """The option `columns` and the schema name the same columns."""
+        """Checks that the option `columns` and the schema name the same columns."""
         names = read_config.column_names(options.get(read_config.COLUMNS))
         if names is not None and [name.lower() for name in names] != [name.lower() for name in schema.names]:
             raise ConfigError(
@@ -165,5 +165,5 @@ def _texts(options: Any) -> dict[str, str]:
     given = {str(key): value for key, value in options.items()}
     if "provider" not in given:
         return given
-    # CREATE TABLE adds properties of the catalog, and each option a second time
+    # CREATE TABLE adds properties of the catalog, and repeats each option
     return {key: value for key, value in given.items() if key != "external" and not key.startswith("option.")}

@@ -1,4 +1,4 @@
-"""`update`, `delete_from` and `merge_into`: statements of the core, run in one process or in Spark's tasks."""
+"""`update`, `delete_from` and `merge_into`: statements that the core runs in one process or in Spark's tasks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def update(
     *,
     options: Mapping[str, Any] | None = None,
 ) -> WriteResult:
-    """Set columns of rows, as `hudi_py.Table.update`.
+    """Sets columns of rows, as `hudi_py.Table.update` does.
 
     Args:
         path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
@@ -73,7 +73,7 @@ def update(
 def delete_from(
     spark: SparkSession, path: str, filter: str, *, options: Mapping[str, Any] | None = None
 ) -> WriteResult:
-    """Delete the rows for which a condition is true, as `hudi_py.Table.delete_where`; see `update`.
+    """Deletes the rows for which a condition is true, as `hudi_py.Table.delete_where` does; see `update`.
 
     Raises:
         HudiError: as `Table.delete_where`; nothing was written.
@@ -93,7 +93,7 @@ def merge_into(
     target_alias: str = "t",
     options: Mapping[str, Any] | None = None,
 ) -> MergeBuilder:
-    """Merge a DataFrame into a table, as `hudi_py.Table.merge`: add clauses to the result, then call `execute()`.
+    """Merges a DataFrame into a table, as `hudi_py.Table.merge` does: add clauses to the result, then call `execute()`.
 
         merge_into(spark, path, changes, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
 
@@ -123,9 +123,8 @@ def run(
     options: Mapping[str, Any] | None = None,
     source: DataFrame | Callable[[], DataFrame] | None = None,
 ) -> WriteResult:
-    """Run a statement and return its report. What the rows of its source have read of its table is part of what it has
-    seen: another write that has changed it since is a conflict, after which a source that is a function is evaluated
-    again."""
+    """Runs a statement and returns its report. If another write has changed the table since its source rows were read,
+    that is a conflict, after which a source given as a function is evaluated again."""
     given = options or {}
     if source is None:
         return _run(spark, path, change, given, None)
@@ -145,7 +144,7 @@ def _run(
     given = given_options(options)
     first = _planned(spark, path, change, given, source)
     if isinstance(first, WriteResult):
-        return first  # in one process a statement has been repeated already
+        return first  # in one process the statement has already been repeated
     attempts: Iterator[WriteResult | SpreadPlan] = chain(
         [first], iter(lambda: _planned(spark, path, change, given, source), None)
     )
@@ -165,7 +164,7 @@ def _planned(
     given: Mapping[str, Any],
     source: DataFrame | None,
 ) -> WriteResult | SpreadPlan:
-    """The result of a statement that one process has run, or its plan for tasks."""
+    """Returns the result of a statement that one process has run, or its plan for tasks."""
     if source is None:
         assert not isinstance(change, MergePlan)
         return remote(spark, calls.run_change, path, given, change)
@@ -181,7 +180,7 @@ def _stage(call: MergeCall, batches: Iterator[pa.RecordBatch]) -> StagedSource |
 
 
 def _spread(spark: SparkSession, plan: SpreadPlan) -> WriteResult:
-    """Run a planned statement in tasks and publish what they have written."""
+    """Runs a planned statement in tasks and publishes what they have written."""
     statement, most = plan.statement, shuffle_partitions(spark)
     number = len(plan.work)
     frame = in_tasks(

@@ -55,7 +55,7 @@ _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 def stream_schema(path: str, options: Options, columns: Sequence[str] | None) -> pa.Schema:
-    """The columns of a streaming query that starts now; unlike for a batch, no files are listed.
+    """Returns the columns of a streaming query that starts now; unlike for a batch, no files are listed.
 
     Raises:
         ConfigError: an option is not supported for streams, or the start is not a time. It is checked at `load()` so
@@ -66,7 +66,8 @@ def stream_schema(path: str, options: Options, columns: Sequence[str] | None) ->
 
 
 class StreamPartition(InputPartition):
-    """What one task of a micro-batch reads, complete with its spec: another reader instance planned it."""
+    """The splits that one task of a micro-batch reads, complete with their spec: another reader instance planned
+    them."""
 
     def __init__(self, spec: ReadSpec, splits: Sequence[Split]) -> None:
         super().__init__(None)
@@ -167,19 +168,19 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class BatchMessage(WriterCommitMessage):
-    """What a task attempt passes to the commit, which has the plan from here alone."""
+    """A task attempt's message to the commit, which gets the plan only this way."""
 
     def __init__(self, write: DistributedWrite, query: str | None, result: TaskResult | HudiError | None) -> None:
         self.write = write
         self.query = query
         self.result = result
-        """None: the batch is in the table already."""
+        """None if the table already has the batch."""
 
 
-# Releases before 4.1 have no DataSourceStreamArrowWriter; all of them pass Arrow to what is a DataSourceArrowWriter
+# Releases before 4.1 have no DataSourceStreamArrowWriter; all of them pass Arrow to a DataSourceArrowWriter
 class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
-    """One batch. Spark makes it anew for the plan of each batch and pickles it to the tasks, then makes another one for
-    the commit, which gets the plan with the messages."""
+    """Writes one batch. Spark creates it for the plan of each batch and pickles it to the tasks, then creates another
+    one for the commit, which gets the plan with the messages."""
 
     def __init__(self, path: str, options: Options, plan: DistributedWrite | None = None) -> None:
         self.path = path
@@ -188,7 +189,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
 
     @classmethod
     def of(cls, path: str, options: Options, schema: StructType | None, *, overwrite: bool) -> HudiStreamWriter:
-        """Plan a batch of rows with this schema; None: for a commit. Raises what `plan_write` raises."""
+        """Plans a batch of rows with this schema; None for a commit. Raises what `plan_write` raises."""
         stream = stream_identifier(options)
         options = _with_compaction(options)
         if schema is None:
@@ -220,7 +221,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
                 if not self.options.get(incremental_config.SINK_IGNORE_FAILED_BATCH):
                     raise
                 result = error
-        deque(iterator, maxlen=0)  # Spark expects that all rows are taken
+        deque(iterator, maxlen=0)  # Spark expects all rows to be consumed
         return BatchMessage(self.plan, query, result)
 
     def commit(  # type: ignore[override]
@@ -237,7 +238,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
             commit_write(write, _results(found))
         except BatchCommittedError as error:
             self._skip(messages, batchId, error)
-        except Exception as error:  # the option is about failures of any kind
+        except Exception as error:  # the option covers failures of any kind
             if not self.options.get(incremental_config.SINK_IGNORE_FAILED_BATCH):
                 raise
             _log.warning(
@@ -276,17 +277,17 @@ def _results(messages: Sequence[BatchMessage]) -> list[TaskResult]:
 
 
 def _with_compaction(options: Options) -> Options:
-    """A merge-on-read table is compacted as it is streamed into, unless that is left to others
-    (`HoodieStreamingSink`, 1.2.0, does it beside the stream)."""
+    """Compacts a merge-on-read table as it is streamed into, unless other processes do (`HoodieStreamingSink`, 1.2.0,
+    does it beside the stream)."""
     if options.get(incremental_config.SINK_DISABLE_COMPACTION) or options.get(compaction.SCHEDULE_INLINE):
         return options
     return options.replace({compaction.INLINE: "true"})
 
 
 def _running() -> tuple[str | None, int | None]:
-    """The query and the batch that this task belongs to."""
+    """Returns the query and the batch to which this task belongs."""
     context = TaskContext.get()
-    if context is None:  # not in a Spark task
+    if context is None:  # not within a Spark task
         return None, None
     batch = context.getLocalProperty(_BATCH_ID)
     return context.getLocalProperty(_QUERY_ID), None if batch is None else int(batch)

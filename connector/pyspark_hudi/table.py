@@ -1,7 +1,7 @@
-"""`read_table`: Spark's own Parquet reader reads base files; Python reads what logs add, and other files.
+"""`read_table`: Spark's own Parquet reader reads base files; Python reads the rows that logs add, and other files.
 
-A join leaves out the rows of base files that logs replace or delete. Catalyst thus sees Parquet files: it prunes
-columns, and pushes filters down to row groups.
+A join removes the rows of base files that logs replace or delete. Catalyst thus sees Parquet files: it prunes columns,
+and pushes filters down to row groups.
 """
 
 from __future__ import annotations
@@ -56,20 +56,22 @@ _EXACTLY = {
 }
 """Options of Spark's Parquet reader that override the session's."""
 _LISTED_AT_ONCE = 32
-"""Files that a reader looks up in the driver (default of `spark.sql.sources.parallelPartitionDiscovery.threshold`): for
-more it starts a job with up to a task for each, which takes several times as long."""
+"""Maximum number of files that a reader looks up in the driver (default of
+`spark.sql.sources.parallelPartitionDiscovery.threshold`). For more it starts a job with up to one task per file, which
+takes several times as long."""
 _MAX_READERS = 160
 """Maximum number of such readers in a plan: planning each takes time as well, so that the job pays for more files."""
 _LISTED_BY_A_JOB = 10_000
-"""Files of a reader where there are more: no argument list grows with the table."""
+"""Files per reader if there are more: no argument list grows with the table."""
 _LISTED_BY_A_TASK = 256
 _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-"""By default 10,000 at most, each for a file or two (on Spark Connect, which lists at each use, it stays so)."""
+"""Tasks of a listing. Spark's default is up to 10,000, each for a file or two; Spark Connect, which lists at each use,
+keeps that."""
 _FILE, _CHUNK, _ROW, _BITS, _KEY = (f"__hudi_py_{name}" for name in ("file", "chunk", "row", "bits", "key"))
-"""Columns of the join that leaves out replaced rows, by names that no table has."""
+"""Columns of the join that removes replaced rows, with names that no table uses."""
 _CHUNK_BITS = 23
 _PACKED = f"(xxhash64({{}}) & {-1 << _CHUNK_BITS}L) | {{}}"
-"""File and chunk in one long, by which Spark's join finds a row several times as fast as by a name and a number."""
+"""File and chunk packed into a long, by which Spark's join is several times as fast as by a name and a number."""
 _NAME, _NUMBER = "_metadata.file_name", f"shiftright(_metadata.row_index, {CHUNK_ROWS.bit_length() - 1})"
 _ROW_ID = (
     f"{_NAME} AS {_FILE}",
@@ -77,7 +79,7 @@ _ROW_ID = (
     f"CAST(_metadata.row_index & {CHUNK_ROWS - 1} AS INT) AS {_ROW}",
 )
 _PACKED_ID = (f"{_PACKED.format(_NAME, _NUMBER)} AS {_KEY}", _ROW_ID[-1])
-"""As `_ROW_ID`, where the hashes of the files differ."""
+"""As `_ROW_ID`, for files with distinct hashes."""
 _REPLACED = StructType(
     [StructField(_FILE, StringType()), StructField(_CHUNK, LongType()), StructField(_BITS, ArrayType(LongType()))]
 )
@@ -88,7 +90,8 @@ OF_SQL = ("hoodie.spark.sql.", "hoodie.sql.")
 """Options of statements, not of reads and writes."""
 _listing = threading.Lock()
 _BROADCAST_BYTES = 8 << 30
-"""Files with logs of up to this size are joined by broadcast: a row takes a bit. Spark's planner decides beyond."""
+"""Maximum size of files with logs that are joined by broadcast: a row takes about a bit. Above it, Spark's planner
+decides."""
 
 
 def read_table(
@@ -99,7 +102,7 @@ def read_table(
     filter: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read the rows of `spark.read.format("hudi-py").load(path)` in the fastest way.
+    """Reads the rows of `spark.read.format("hudi-py").load(path)` in the fastest way.
 
     Spark's own Parquet reader reads base files that hold rows exactly as the table shows them, so that it reads only
     the columns a query uses, and pushes its conditions down. Python reads what logs add to them, and other files; the
@@ -140,7 +143,7 @@ def read_table(
             row, sources = _by_source(spark, path, given)
             frame = _BaseFiles.of(spark, row).with_others(sources)
             frame = marked(frame, path, PlanPin.decode(row["pin"]))
-            # the server looks for the files now, and remembers them
+            # the server looks the files up now, and caches them
             frame.schema  # noqa: B018
         return frame
     resolved = Options.resolve(given, Scope.READ)
@@ -167,27 +170,27 @@ def read_table(
 def read_or(
     spark: SparkSession, path: str, options: Mapping[str, str], plain: Callable[[], Result]
 ) -> DataFrame | Result:
-    """`read_table`; if it fails, what the plain format answers, whose error is raised if there is one. Warns that the
-    plain format is used, and why."""
+    """Runs `read_table`; if it fails, falls back to the plain format, whose error is raised if there is one. Warns that
+    the plain format is used, and why."""
     try:
         return read_table(spark, path, options=options)
     except (HudiError, PySparkException, OSError, ImportError) as error:
         try:
             found = plain()
         except PySparkException as failed:
-            raise failed from None  # which says the same, after the traceback of a process of Spark
+            raise failed from None  # it says the same, after the traceback of a Spark process
         _log.warning("%s is read by the plain format, which takes longer: %s", path, first_line(error))
         return found
 
 
 def read_plain(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
-    """The table by the plain format, with its columns as they are now."""
+    """Reads the table in the plain format, with its current columns."""
     return spark.read.format(FORMAT).options(**{**options, read_config.NATIVE.key: "never"}).load(path)
 
 
 def session_options(spark: SparkSession) -> dict[str, str]:
-    """The options of reads that a session was given: `hoodie...`, and `spark.hoodie...`, which weighs less. Writes by
-    `df.write` take neither (Apache Hudi 1.2.0)."""
+    """Returns the read options of a session: `hoodie...`, and `spark.hoodie...`, which the former override. `df.write`
+    uses neither (Apache Hudi 1.2.0)."""
     found: Mapping[str, Any] = spark.conf.getAll
     named = {key: str(found[key]) for key in sorted(found, reverse=True) if key.startswith(_OF_SESSION)}
     plain = {key.removeprefix("spark."): value for key, value in named.items()}
@@ -195,7 +198,7 @@ def session_options(spark: SparkSession) -> dict[str, str]:
 
 
 def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as Spark takes them: by keys in lower case, values as text, and none that is None."""
+    """Converts options to Spark's form: keys in lower case, values as text, without None."""
     return {
         str(key).lower(): str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in options.items()
@@ -204,7 +207,7 @@ def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def of_storage(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the storage, and secrets, by keys whose values Spark does not show."""
+    """Returns storage options and secrets, by keys whose values Spark does not show."""
     found = {key: value for key, value in options.items() if key.lower().startswith(STORAGE_PREFIX)}
     hidden = {key.lower(): value for key, value in options.items() if key.lower() in SECRET_KEYS}
     return {**found, **{f"{SECRET_PREFIX}{key}": value for key, value in hidden.items()}}
@@ -212,14 +215,14 @@ def of_storage(options: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _ReadSources:
-    """What Python reads of a planned read."""
+    """The DataFrames that Python reads in a planned read."""
 
     replaced: Callable[[], DataFrame]
-    """Which rows of base files the logs replace or delete."""
+    """Returns which rows of base files the logs replace or delete."""
     rest: Callable[[], DataFrame]
-    """The other rows."""
+    """Returns the other rows."""
     keys: Sequence[str] = ()
-    """Partition columns that `replaced` has too: those of the base file."""
+    """Partition columns that `replaced` has too, with the base file's values."""
 
 
 def _in_tasks(spark: SparkSession, rest: Pinned, options: Options) -> _ReadSources:
@@ -230,7 +233,7 @@ def _in_tasks(spark: SparkSession, rest: Pinned, options: Options) -> _ReadSourc
 
 
 def _in_parts(spark: SparkSession, rest: Pinned, options: Options) -> _ReadSources:
-    """The same rows, of which conditions on columns with known values leave parts out."""
+    """Reads the same rows in branches, which conditions on columns with known values can prune."""
     schema = spark_schema(rest.schema)
     keys = known_columns([split for split in rest.splits if split.without_base])
     marked = StructType([*_REPLACED, *(schema[name] for name in keys)])
@@ -243,7 +246,7 @@ def _in_parts(spark: SparkSession, rest: Pinned, options: Options) -> _ReadSourc
 
 @contextmanager
 def _cleaned_since(path: str) -> Iterator[None]:
-    """Says of a file that Spark's reader does not find why it is gone."""
+    """Explains why a file is missing that Spark's reader does not find."""
     try:
         yield
     except AnalysisException as error:
@@ -270,18 +273,18 @@ def _by_source(spark: SparkSession, path: str, given: Mapping[str, str]) -> tupl
 
 @dataclass(frozen=True)
 class _BaseFiles:
-    """The rows of base files by Spark's own reader."""
+    """The rows of base files, read by Spark's own reader."""
 
     plan: Mapping[str, Any]
-    """The members of `PLAN_SCHEMA` that concern it."""
+    """The members of `PLAN_SCHEMA` for these files."""
     native: DataFrame | None
-    """Those of the files that hold the table's rows."""
+    """Rows of the files that hold the table's rows."""
     merged: DataFrame | None
-    """Those of the files that have logs, with their place."""
+    """Rows of the files that have logs, with their position."""
 
     @classmethod
     def of(cls, spark: SparkSession, plan: Mapping[str, Any]) -> _BaseFiles:
-        """`plan`: one row of `PLAN_SCHEMA`."""
+        """Reads the base files. `plan` is one row of `PLAN_SCHEMA`."""
         native = merged = None
         if plan["native_files"]:
             names = [field["name"] for field in json.loads(plan["native_schema"])["fields"]]
@@ -292,7 +295,7 @@ class _BaseFiles:
         return cls(plan, native, merged)
 
     def with_others(self, sources: _ReadSources) -> DataFrame:
-        """All rows. Its columns are those of the base files, of whatever sources, if there are base files."""
+        """Returns all rows. If there are base files, the columns are theirs."""
         frames = [] if self.native is None else [self.native]
         if self.merged is not None:
             few = self.plan["merged_bytes"] <= _BROADCAST_BYTES
@@ -304,7 +307,7 @@ class _BaseFiles:
 
 
 def _have_keys(files: Sequence[str]) -> bool:
-    """Whether no two files share a packed key."""
+    """Tells whether no two files share a packed key."""
     return have_distinct_hashes([file.rpartition("/")[2] for file in files], 64 - _CHUNK_BITS)
 
 
@@ -317,7 +320,7 @@ def _source(spark: SparkSession, options: Mapping[str, str]) -> DataFrameReader:
 
 
 def _parquet(spark: SparkSession, plan: Mapping[str, Any], files: str, *more: str) -> DataFrame:
-    """The rows of the base files in the plan's column `files`, by Spark's own reader, with more columns (SQL)."""
+    """Reads the base files in the plan's column `files` with Spark's own reader, adding columns (SQL)."""
     schema = StructType.fromJson(json.loads(plan["native_schema"]))
     paths = plan[files]
     reader = spark.read.schema(schema).options(**_EXACTLY)
@@ -335,7 +338,7 @@ def _parquet(spark: SparkSession, plan: Mapping[str, Any], files: str, *more: st
 
 @contextmanager
 def _listing_tasks(spark: SparkSession, number: int) -> Iterator[None]:
-    """Readers made within list their files by jobs of that many tasks."""
+    """Limits the jobs in which readers created within the context list their files to that many tasks."""
     with _listing:
         before = spark.conf.get(_LISTING_TASKS, None)
         spark.conf.set(_LISTING_TASKS, number)
@@ -349,7 +352,7 @@ def _listing_tasks(spark: SparkSession, number: int) -> Iterator[None]:
 
 
 def _without(frame: DataFrame, replaced: DataFrame, keys: Sequence[str], *, few: bool) -> DataFrame:
-    """The rows of base files without those that logs replace or delete.
+    """Removes the rows of base files that logs replace or delete.
 
     Args:
         keys: columns that are equal for equal files: what Catalyst knows of them on one side, it infers for the other.
@@ -358,13 +361,13 @@ def _without(frame: DataFrame, replaced: DataFrame, keys: Sequence[str], *, few:
     if _KEY in frame.columns:
         names = [_KEY]
         replaced = replaced.selectExpr(f"{_PACKED.format(_FILE, _CHUNK)} AS {_KEY}", _BITS, *map(backticked, keys))
-    # not an anti-join, which Catalyst would repeat for each reader of the union
+    # not an anti-join, which Catalyst would repeat for each branch of the union
     joined = frame.join(replaced.hint("broadcast") if few else replaced, [*names, *keys], "left_outer")
     return joined.where(_IS_KEPT)
 
 
 def _rows(frame: DataFrame, plan: Mapping[str, Any], *, more_columns: bool) -> DataFrame:
-    """The rows that the plan's condition keeps, with the columns to return.
+    """Selects the rows that satisfy the plan's condition, with the columns to return.
 
     Args:
         more_columns: whether the frame has other columns, or another order: Spark analyses the plan for each step.

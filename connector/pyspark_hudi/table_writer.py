@@ -1,9 +1,9 @@
 """`write_table`: Spark shuffles rows by file group, so that tasks merge and write them, instead of one process.
 
-The keys of rows are looked up in tasks, after a shuffle by partition unless they are few. Another shuffle brings the
-rows of a file group to one task, which writes it whole. Both have an explicit number of partitions, which Spark's
-adaptive execution keeps. Small writes are left to one process, which takes less time than the steps between tasks:
-tasks stage the rows first, and stop where they are too many.
+Tasks look up the keys of rows, after a shuffle by partition unless they are few. Another shuffle brings the rows of a
+file group to one task, which writes it whole. Both have an explicit number of partitions, which Spark's adaptive
+execution keeps. One process does small writes, which takes less time than the steps between tasks: tasks stage the rows
+first, and stop if there are too many.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TASK_BYTES = 64 * 1024 * 1024
-"""What a task reads and writes at least, where there is more than one."""
+"""Minimum size of a task's input, if there are several tasks."""
 
 
 def write_table(
     df: DataFrame, path: str, *, operation: str = "upsert", options: Mapping[str, Any] | None = None
 ) -> WriteResult:
-    """Write a DataFrame to a table as one commit, with work and memory spread over Spark's tasks.
+    """Writes a DataFrame to a table as one commit, with work and memory spread over Spark's tasks.
 
     Equal to `hudi_py.write` of the same rows. The table is created if there is none. The rows may be evaluated several
     times: persist a DataFrame that is expensive. Where its evaluations differ, the rows of one of them are written.
@@ -110,7 +110,7 @@ def write_table(
 
 
 def _in_one_process(df: DataFrame, plan: RoutedPlan) -> WriteResult | None:
-    """Stage the rows for one process to merge them; None: they are more than one process should write."""
+    """Stages the rows for one process to merge; returns None if there are too many for one process."""
     spark, left = df.sparkSession, plan.local_bytes - (plan.rewritten_bytes or 0)
     if plan.write.arrival != "groups" or plan.committed is not None or plan.rewritten_bytes is None or left <= 0:
         return None
@@ -131,12 +131,12 @@ def _columns(df: DataFrame, plan: RoutedPlan) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A planned write, and its rows as the tasks that write expect them."""
+    """A planned write, and its rows as the writing tasks expect them."""
 
     plan: RoutedPlan
     rows: DataFrame
     retries: int
-    """After conflicts; one process repeats the write with its staged rows itself."""
+    """Retries after conflicts; if one process writes staged rows, it repeats the write itself."""
 
     @classmethod
     def of(cls, df: DataFrame, plan: RoutedPlan) -> _Attempt:
@@ -165,7 +165,7 @@ def _write(write: DistributedWrite, batches: Iterator[pa.RecordBatch]) -> TaskRe
 
 
 class _Shuffle:
-    """Brings the rows of a planned write to the tasks that write them: the `Exchange` of Spark."""
+    """Brings the rows of a planned write to the tasks that write them: Spark's `Exchange`."""
 
     def __init__(self, rows: DataFrame, plan: RoutedPlan) -> None:
         self._rows = rows
@@ -173,7 +173,7 @@ class _Shuffle:
         self._most = shuffle_partitions(rows.sparkSession)
 
     def frame(self) -> DataFrame | None:
-        """The rows as the tasks expect them; None if one process is to merge the rows as they come."""
+        """Returns the rows as the tasks expect them; None if one process should merge the rows as they come."""
         arrival = self._plan.write.arrival
         if arrival == "any":
             return self._rows
@@ -191,11 +191,11 @@ class _Shuffle:
         return keyed.drop(PATH.name, KEY.name)
 
     def each(self, rows: DataFrame, step: Step, *added: pa.Field) -> DataFrame:
-        """As of `Exchange`. `added` to the columns of the input."""
+        """See `Exchange`. `added` are columns added to the input."""
         return self._apply(rows, step, StructType([*self._rows.schema, *spark_schema(pa.schema(added))]))
 
     def together(self, rows: DataFrame, by: pa.Field, tasks: int) -> DataFrame:
-        """As of `Exchange`."""
+        """See `Exchange`."""
         return rows.repartition(tasks, by.name)
 
     def _by_share(self, counts: list[Row], work: int) -> DataFrame:
@@ -203,7 +203,7 @@ class _Shuffle:
         return by_share(self, self._rows, Sizes.of(counts), parts=parts, tasks=self._tasks(work, _TASK_BYTES))
 
     def _counts(self) -> list[Row]:
-        """The rows of the input by partition path: `MEASURED`."""
+        """Counts the rows of the input by partition path: `MEASURED`."""
         columns = self._rows.select(*map(backticked, self._plan.counted))
         counted = self._apply(columns, RoutedSteps.count, spark_schema(COUNTED))
         total = counted.groupBy("path").sum("rows", "tasks").toDF(*COUNTED.names).coalesce(1)
@@ -224,7 +224,7 @@ def _run_step(write: DistributedWrite, step: Step, batches: Iterator[pa.RecordBa
 
 
 def shuffle_partitions(spark: SparkSession) -> int:
-    """How many tasks a shuffle may have."""
-    # classic Spark checks a default given here against the type of the configuration
+    """Returns how many tasks a shuffle may have."""
+    # classic Spark checks a default given here against the type of the setting
     most = spark.conf.get("spark.sql.shuffle.partitions") or ""
     return int(most) if most.isdigit() else 200  # some platforms choose it themselves

@@ -1,6 +1,6 @@
 """Runs a planned read in Spark's Python workers without the data source.
 
-Spark starts a new Python process for each step of planning a Python source: one for its schema, one for its partitions.
+Spark starts a new Python process for each planning step of a Python source: one for its schema, one for its partitions.
 A read that this process has planned needs neither.
 """
 
@@ -24,26 +24,27 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-"""As PySpark names it to servers."""
+"""This Python's version in PySpark's form."""
 _BYTES_OF_AN_ID = 64
 _MAX_IDS = 1 << 20
-"""Ids of a task, so that they cost little beside the files."""
+"""Maximum number of ids per task, so that they cost little compared with the files."""
 
 
 def is_classic(spark: SparkSession) -> bool:
-    """Whether Spark's driver runs beside this process, in the same environment: not behind Spark Connect."""
+    """Tells whether Spark's driver runs beside this process, in the same environment: not behind Spark Connect."""
     return not type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def rows_of(
     spark: SparkSession, reader: HudiReader, schema: StructType, partitions: Sequence[HudiPartition] | None = None
 ) -> DataFrame:
-    """The rows that the reader reads: a task for each of its partitions (or of those given), in the workers that Spark
+    """Returns the reader's rows: a task for each of its partitions (or of those given), in the workers that Spark
     keeps."""
     partitions = reader.partitions() if partitions is None else partitions
     tasks = [pickle.dumps(partition) for partition in partitions]
     volume = sum(split.size for partition in partitions for split in partition.splits)
-    # Catalyst estimates sizes from the number of ids, and broadcasts what seems small; Python gets the first of a task
+    # Catalyst estimates sizes from the number of ids, and broadcasts what seems small; Python gets the first id of a
+    # task
     ids = min(max(volume // len(tasks) // _BYTES_OF_AN_ID, 1), _MAX_IDS)
 
     def hudi_py(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -56,7 +57,7 @@ def rows_of(
 def in_tasks(
     frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: StructType
 ) -> DataFrame:
-    """The rows that a function makes of the batches of each task.
+    """Applies a function to the batches of each task.
 
     Raises:
         ImportError: pandas, which PySpark needs to call functions over Arrow batches, is missing.
@@ -71,22 +72,22 @@ def in_tasks(
 
 
 server_pythons: dict[str, str] = {}
-"""The Python of each Spark Connect server that has answered a call, by session: `3.11`."""
+"""The Python version of each Spark Connect server that has answered a call, by session: `3.11`."""
 
 
 def _say_python(frame: DataFrame) -> None:
-    """Let a server of another Python run a function that `mapInArrow` was given. PySpark refuses those, because the
-    code of functions does not fit; but these are of modules that the server has, and their names are pickled alone."""
+    """Lets a server with another Python run a function passed to `mapInArrow`. PySpark refuses that, because the code
+    of functions does not fit; but these belong to modules that the server has, and only their names are pickled."""
     session: Any = frame.sparkSession
     version = server_pythons.get(session.session_id)
     if version is not None and version != PYTHON:
         plan: Any = frame
-        with contextlib.suppress(AttributeError):  # another PySpark, which refuses then
+        with contextlib.suppress(AttributeError):  # other releases of PySpark will refuse it
             plan._plan._function._function._python_ver = version
 
 
 def without_pandas(error: ImportError) -> ImportError:
-    """Says what brings pandas where PySpark misses it."""
+    """Returns the error for missing pandas, with the command that installs it."""
     return ImportError(
         f"PySpark needs pandas to run hudi-py in its tasks ({first_line(error)}): pip install 'hudi-py[spark]', which "
         f"brings it, or 'pandas>=2.2.2,<3', for {sys.executable}"
@@ -96,7 +97,7 @@ def without_pandas(error: ImportError) -> ImportError:
 def _read(
     reader: HudiReader, tasks: Sequence[bytes], ids: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the task to which the ids of the batches belong."""
+    """Reads the rows of the task to which the ids of the batches belong."""
     _settle()
     numbers = {batch.column(0)[0].as_py() // ids for batch in batches if batch.num_rows}
     for number in numbers:
@@ -107,7 +108,7 @@ def _read(
 
 @functools.cache
 def _settle() -> None:
-    """Exempt what this process has loaded from garbage collection. Spark's workers run a full collection after each
-    task, which otherwise takes as long as decoding a megabyte of logs (50 ms)."""
+    """Exempts the objects that this process has loaded from garbage collection. Spark's workers run a full collection
+    after each task, which otherwise takes as long as decoding a megabyte of logs (50 ms)."""
     gc.collect()
     gc.freeze()

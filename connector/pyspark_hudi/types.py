@@ -1,4 +1,4 @@
-"""Converts between the Arrow types of a table and exactly those that Spark expects."""
+"""Converts between the Arrow types of a table and the types that Spark expects."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _SPARKS_VARIANT = pa.struct(
         pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
     ]
 )
-"""What PySpark takes for its VariantType."""
+"""The struct that PySpark accepts for its VariantType."""
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema of a table's columns; every column and member may be null, as with Spark's own file sources.
+    """Returns the Spark schema of a table's columns; every column and member may be null, as with Spark's own file
+    sources.
 
     As with Apache Hudi on Spark 4, a VARIANT has Spark's type, a VECTOR is an array whose values are never null, and a
     VECTOR or BLOB has the metadata entry `hudi_type`, or the column that holds it in an array or map.
@@ -34,8 +35,8 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark passes and expects for `schema`: timestamps in UTC, no large or dictionary types. The
-    metadata of columns keeps `hudi_type`.
+    """Returns the Arrow schema that Spark passes and expects for `schema`: timestamps in UTC, no large or dictionary
+    types. Column metadata keeps `hudi_type`.
 
     Raises:
         SchemaMismatchError: Spark cannot pass a column of this type to Python.
@@ -61,7 +62,7 @@ def _to_arrow(schema: StructType) -> pa.Schema:
 
 
 def _unsupported(kind: DataType, path: str) -> tuple[str, DataType] | None:
-    """The innermost part of a column that has no Arrow type, with its path."""
+    """Returns the innermost part of a column that has no Arrow type, with its path."""
     members: list[tuple[str, DataType]] = []
     if isinstance(kind, StructType):
         members = [(f"{path}.{field.name}", field.dataType) for field in kind]
@@ -81,7 +82,7 @@ def _unsupported(kind: DataType, path: str) -> tuple[str, DataType] | None:
 
 
 def to_target(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """The batch with exactly the target's columns, by name: their order, types and nullability.
+    """Returns the batch with exactly the target's columns, by name: their order, types and nullability.
 
     Spark before 4.3 binds columns by position without checking, so every batch goes through here.
 
@@ -112,7 +113,7 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def _with_declarations(spark: StructField, arrow: pa.Field) -> StructField:
-    """Spark's column with the `hudi_type` of a column, or of what is in it."""
+    """Returns Spark's column with the `hudi_type` of a column, or of its members."""
     custom = _declared_in(arrow)
     metadata = {_HUDI_TYPE: custom} if custom is not None else {}
     kind = spark.dataType
@@ -122,7 +123,7 @@ def _with_declarations(spark: StructField, arrow: pa.Field) -> StructField:
 
 
 def _declared_in(arrow: pa.Field) -> str | None:
-    """The `hudi_type` of a field, or of the values of its lists or maps. Not that of a variant, which Spark knows."""
+    """Returns the `hudi_type` of a field, or of the values of its lists or maps. Not a variant's, which Spark knows."""
     custom = declared(arrow)
     if custom is not None:
         return None if custom == VARIANT else custom

@@ -20,7 +20,7 @@ from pyspark_hudi.types import arrow_schema, to_target
 
 
 def read_view(path: str, options: Options) -> pa.Table:
-    """The rows of the view that the options name.
+    """Returns the rows of the view that the options name.
 
     `columns` and `filter` select from the view; for `splits` and `plan` they belong to the read that is explained, as
     all other options do.
@@ -79,7 +79,7 @@ class ViewReader(DataSourceReader):
 
 
 def packed(report: pa.Table) -> bytes:
-    """A report as an Arrow IPC stream."""
+    """Encodes a report as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, report.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(report)

@@ -35,11 +35,11 @@ _log = logging.getLogger(__name__)
 
 
 class TaskMessage(WriterCommitMessage):
-    """What a task attempt passes to the commit."""
+    """A task attempt's message to the commit."""
 
     def __init__(self, result: TaskResult | None) -> None:
         self.result = result
-        """None: the table holds the batch already."""
+        """None if the table already has the batch."""
 
 
 class HudiWriter(DataSourceArrowWriter):
@@ -48,11 +48,11 @@ class HudiWriter(DataSourceArrowWriter):
     def __init__(self, write: DistributedWrite, committed: str | None = None) -> None:
         self.plan = write
         self.committed = committed
-        """Says that the table holds the batch already, if so (`hoodie.internal.spark.streaming.batch.id`)."""
+        """Says so if the table already has the batch (`hoodie.internal.spark.streaming.batch.id`)."""
 
     @classmethod
     def of(cls, path: str, options: Options, schema: StructType, *, overwrite: bool) -> HudiWriter:
-        """Plan the write. Raises what `plan_write` raises."""
+        """Plans the write. Raises what `plan_write` raises."""
         batch = given_batch(options)
         plan = plan_write(
             path,
@@ -72,7 +72,7 @@ class HudiWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         if self.committed is None:
             return TaskMessage(run_task(self.plan, task_id(), iterator))
-        deque(iterator, maxlen=0)  # Spark expects that all rows are taken
+        deque(iterator, maxlen=0)  # Spark expects all rows to be consumed
         return TaskMessage(None)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -85,7 +85,7 @@ class HudiWriter(DataSourceArrowWriter):
 
 
 def commit_or_skip(write: DistributedWrite, results: Sequence[TaskResult], committed: str | None = None) -> WriteResult:
-    """Commit what tasks have written, unless the table holds the batch already.
+    """Commits what tasks have written, unless the table already has the batch.
 
     Args:
         committed: says that it does, if this is known.
@@ -101,16 +101,16 @@ def commit_or_skip(write: DistributedWrite, results: Sequence[TaskResult], commi
 
 
 def task_id() -> TaskId:
-    """Return the id of this attempt of a Spark task."""
+    """Returns the id of the running Spark task attempt."""
     context = TaskContext.get()
-    if context is None:  # not in a Spark task
+    if context is None:  # not within a Spark task
         return TaskId(attempt=random.getrandbits(31))
     return TaskId(context.partitionId(), context.stageId(), context.taskAttemptId())
 
 
 def driver_pid() -> int | None:
-    """The process id of the JVM that runs the tasks: an ancestor of this process, or one that it has started; None if
-    it cannot be found."""
+    """Returns the process id of the JVM that runs the tasks: an ancestor of this process, or one that it has started;
+    None if it cannot be found."""
     pid = None
     for _ in range(8):
         pid = _parent(pid)
@@ -135,5 +135,5 @@ def _parent(pid: int | None) -> int | None:
         text = Path(f"/proc/{pid or 'self'}/stat").read_text("utf-8", "replace")
     except OSError:
         return None
-    # the second field is the command in parentheses and may itself hold spaces and parentheses
+    # the second field is the command in parentheses, which may itself contain spaces and parentheses
     return int(text[text.rindex(")") + 2 :].split()[1])

@@ -1,4 +1,4 @@
-"""After `enable`: what `df.write`, `df.writeTo` and `df.writeStream` do with Hudi tables."""
+"""`df.write`, `df.writeTo` and `df.writeStream` for Hudi tables, after `enable`."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _PLAIN_WRITES = frozenset({incremental_config.SINK_BATCH_ID.key.lower()})
-"""Options by which the plain format is meant, among them those that `write_table` sets itself."""
+"""Options that select the plain format, among them those that `write_table` sets itself."""
 
 
 class _Partitioned(Noting):
-    """Notes partition columns."""
+    """Records partition columns."""
 
     def partitionBy(self, *columns: Any) -> Any:  # noqa: N802
         given = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
@@ -49,11 +49,11 @@ class _Partitioned(Noting):
         return super().partitionBy(*columns)
 
     def _unpartition(self) -> None:
-        """Takes the columns back from Spark; they stay noted."""
+        """Removes the columns from Spark's writer; they stay recorded."""
         super().partitionBy([])
 
     def _take(self, format: str | None, partitions: Any, options: dict[str, Any]) -> None:
-        """Takes what the last call of a writer gives besides the place, as the calls of their own would."""
+        """Takes the settings in the last call of a writer as if they were given by calls of their own."""
         self.options(**options)
         if partitions is not None:
             self.partitionBy(partitions)
@@ -62,7 +62,7 @@ class _Partitioned(Noting):
 
 
 class NativeWriter(_Partitioned):
-    """A `df.write` that writes our format as `write_table` does, and names of Hudi tables as SQL does."""
+    """A `df.write` that writes our format as `write_table` does, and to names of Hudi tables as SQL does."""
 
     def mode(self, saveMode: str | None) -> Any:  # noqa: N803
         self._hudi_py.mode = saveMode or self._hudi_py.mode
@@ -92,7 +92,7 @@ class NativeWriter(_Partitioned):
         self._take(format, partitionBy, options)
         asked = self._hudi_py
         if asked.partitions and is_own_format(asked.owner.sparkSession, asked.format):
-            self._unpartition()  # Spark keeps them from a source that has the option
+            self._unpartition()  # Spark refuses them for a source that has the option
             if set(PARTITIONS).isdisjoint(asked.options):
                 self.option(table_config.PARTITION_PATH.key, ",".join(asked.partitions))
         if not _native_save(asked, path):
@@ -126,7 +126,7 @@ class NativeWriter(_Partitioned):
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:  # noqa: N802, N803
         asked = self._hudi_py
         if asked.partitions or asked.plain or not is_enabled(asked.owner.sparkSession):
-            super().insertInto(tableName, overwrite)  # which Spark refuses, with columns of its own
+            super().insertInto(tableName, overwrite)  # Spark refuses it with its own message
             return
         overwrites = asked.mode.lower() == "overwrite" if overwrite is None else overwrite
         if not insert_into(asked.owner, tableName, asked.options, overwrites=overwrites):
@@ -134,7 +134,7 @@ class NativeWriter(_Partitioned):
 
 
 class NativeStreamWriter(_Partitioned):
-    """A `df.writeStream` to whose `toTable` Hudi tables are known by name."""
+    """A `df.writeStream` whose `toTable` knows Hudi tables by name."""
 
     def toTable(  # noqa: N802
         self,
@@ -157,7 +157,7 @@ class NativeStreamWriter(_Partitioned):
         if asked.partitions:
             self._unpartition()  # the table has them
         self.options(**more)
-        given = asked.path(None) is not None  # Spark takes a path once
+        given = asked.path(None) is not None  # Spark accepts only one path
         return super().start(None if given else path, format=FORMAT, outputMode=outputMode, queryName=queryName)
 
 
@@ -221,14 +221,14 @@ class NativeWriterV2(Noting):
         return target_of(asked.owner.sparkSession, asked.table) if is_enabled(asked.owner.sparkSession) else None
 
     def _refuse(self, what: str, instead: str) -> None:
-        """What Apache Hudi 1.2.0 cannot do either."""
+        """Refuses what Apache Hudi 1.2.0 does not support either."""
         asked = self._hudi_py
         if is_own_format(asked.owner.sparkSession, asked.format) or self._target() is not None:
             raise ConfigError(f"Cannot {what} the table {self._hudi_py.table} by writeTo; {instead}")
 
 
 def _native_save(asked: SourceRequest, path: Any) -> bool:
-    """Write by `write_table`; False, without a write, where the plain format is to answer."""
+    """Writes by `write_table`; returns False, without writing, if the plain format should."""
     found, options = asked.path(path), asked.own_options()
     if asked.plain or found is None or not is_own_format(asked.owner.sparkSession, asked.format):
         return False
@@ -248,7 +248,7 @@ def _native_save(asked: SourceRequest, path: Any) -> bool:
         return False
     try:
         write_table(asked.owner, found, operation=operation, options=options)
-    except ImportError as error:  # of pandas, before anything was written
+    except ImportError as error:  # pandas is missing; nothing was written
         _log.warning("%s is written by the plain format, in which one process merges all rows: %s", found, error)
         return False
     except HudiError as error:
@@ -260,7 +260,7 @@ def _native_save(asked: SourceRequest, path: Any) -> bool:
 
 
 def _exists(spark: SparkSession, path: str, options: Mapping[str, str]) -> bool:
-    """Whether there is a table."""
+    """Tells whether there is a table."""
     reader = spark.read.format(FORMAT).options(**of_storage(options)).option(read_config.VIEW.key, "properties")
     try:
         with raised_here():

@@ -1,1 +1,1 @@
-"""Statements of Spark SQL on Hudi tables, as Apache Hudi's SQL has them."""
+"""Runs statements of Spark SQL on Hudi tables, as Apache Hudi's SQL does."""

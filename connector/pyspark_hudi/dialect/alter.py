@@ -35,11 +35,11 @@ _SUPPORTED = (
 
 @dataclass(slots=True)
 class _ColumnChanges:
-    """Changes of columns, as `hudi_py.schema.changes.changes_of` takes them."""
+    """Column changes, in the form of `hudi_py.schema.changes.changes_of`."""
 
     found: list[dict[str, Any]] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
-    """Types in Spark's notation; changes name them by number."""
+    """Types in Spark's notation; changes refer to them by number."""
 
     def add(self, change: str, path: str, **more: object) -> None:
         self.found.append({"change": change, "path": path, **more})
@@ -50,7 +50,7 @@ class _ColumnChanges:
 
 
 def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs ALTER TABLE. None: not a Hudi table."""
+    """Runs ALTER TABLE. Returns None if it is not a Hudi table."""
     if not cursor.take("ALTER", "TABLE"):
         return None
     target = tables.find(cursor.names())
@@ -84,7 +84,7 @@ def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def _add_partitions(target: StatementTarget, cursor: Cursor) -> None:
-    """`AlterHoodieTableAddPartitionCommand`, 1.2.0."""
+    """Adds partitions (`AlterHoodieTableAddPartitionCommand`, 1.2.0)."""
     cursor.need("ADD")
     quiet = cursor.take("IF", "NOT", "EXISTS")
     paths = []
@@ -184,7 +184,7 @@ def _place(changes: _ColumnChanges, cursor: Cursor, path: str) -> None:
 
 
 def _type(cursor: Cursor) -> str:
-    """The text of a type, up to what may follow it."""
+    """Returns the text of a type, up to the clauses that may follow it."""
     start = cursor.at
     for _ in _outside(cursor):
         if any(cursor.sees(word) for word in ("COMMENT", "FIRST", "AFTER", "NOT", "DEFAULT", "GENERATED")):
@@ -196,7 +196,7 @@ def _type(cursor: Cursor) -> str:
 
 
 def _parts(cursor: Cursor) -> Iterator[Cursor]:
-    """The parts between commas; types such as MAP<STRING, INT> have some of their own."""
+    """Yields the parts between commas; types such as MAP<STRING, INT> contain commas of their own."""
     while cursor.token is not None:
         start = cursor.at
         for _ in _outside(cursor):
@@ -207,7 +207,7 @@ def _parts(cursor: Cursor) -> Iterator[Cursor]:
 
 
 def _outside(cursor: Cursor) -> Iterator[None]:
-    """Goes over the tokens that are in no brackets."""
+    """Yields at each token outside of brackets."""
     depth = 0
     while (token := cursor.token) is not None:
         if depth == 0:
@@ -236,8 +236,8 @@ def _exists(schema: StructType, names: tuple[str, ...]) -> bool:
 
 
 def _rename(target: StatementTarget, cursor: Cursor) -> None:
-    """Gives the table another name, in the catalog and in its properties; the files of a table without LOCATION move
-    to the place of the new name (`AlterHoodieTableRenameCommand`, 1.2.0)."""
+    """Renames the table in the catalog and in its properties; the files of a table without LOCATION move to the new
+    name's location (`AlterHoodieTableRenameCommand`, 1.2.0)."""
     new = cursor.names()
     cursor.finish()
     if target.is_path:

@@ -1,5 +1,5 @@
-"""CALL: those of Apache Hudi's procedures that hudi-py has, with the names, parameters and columns of 1.2.0; and
-`run_service`, which is hudi-py's own."""
+"""CALL: the procedures of Apache Hudi that hudi-py supports, with the names, parameters and columns of 1.2.0, and
+hudi-py's own `run_service`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def call(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs CALL procedure(name => value, ...). None: a procedure of another catalog.
+    """Runs CALL procedure(name => value, ...). Returns None for a procedure of another catalog.
 
     Raises:
         ConfigError: hudi-py does not have the procedure, or an argument is wrong.
@@ -50,8 +50,8 @@ def call(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def compaction(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs SCHEDULE COMPACTION, RUN COMPACTION and SHOW COMPACTION, the statements of Apache Hudi's SQL for what CALL
-    does as well (`HoodieSqlCommon.g4`, 1.2.0). None: another statement, or not of a Hudi table."""
+    """Runs SCHEDULE COMPACTION, RUN COMPACTION and SHOW COMPACTION, Apache Hudi's statements for what CALL also does
+    (`HoodieSqlCommon.g4`, 1.2.0). Returns None for another statement or table."""
     operation = next((word for word in ("SCHEDULE", "RUN", "SHOW") if cursor.take(word, "COMPACTION", "ON")), None)
     if operation is None:
         return None
@@ -85,7 +85,7 @@ def _help(command: str | None) -> str:
 
 
 def _no_procedure(what: str, name: str) -> ConfigError:
-    """Says why there is no such procedure, and names the one that is nearest."""
+    """Returns the error for an unknown procedure, which suggests the most similar name."""
     if name in ABSENT:
         instead = ABSENT[name]
         why = f"hudi-py does not have this procedure of Apache Hudi's{f'; {instead} does it' if instead else ''}"
@@ -117,7 +117,7 @@ def _arguments(name: str, procedure: Procedure, cursor: Cursor) -> dict[str, Any
             given[key] = value
         elif procedure.takes_more:
             given[key.lower()] = value
-        else:  # Apache Hudi says nothing
+        else:  # Apache Hudi reports nothing
             near = difflib.get_close_matches(key.lower(), named, 1, 0.7)
             told = f"did you mean {named[near[0]]}?" if near else _listing(name)
             warnings.warn(
@@ -185,7 +185,7 @@ ABSENT: Final[Mapping[str, str]] = {
         "",
     ),
 }
-"""The other procedures of Apache Hudi 1.2.0, with what does their work; empty: nothing of hudi-py's."""
+"""Other procedures of Apache Hudi 1.2.0, with the replacement in hudi-py; empty if there is none."""
 _HELP: Final = Procedure({"cmd": None}, "result STRING", lambda target, given: ())
 PROCEDURES: Final[Mapping[str, Procedure]] = {
     **SERVICE_PROCEDURES,
@@ -195,7 +195,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     **REPAIR_PROCEDURES,
     "help": _HELP,
 }
-"""By name."""
+"""The procedures by name."""
 STATEMENTS = (
     SqlStatement(
         ("CALL",),

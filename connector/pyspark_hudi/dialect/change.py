@@ -1,7 +1,7 @@
 """UPDATE, DELETE and MERGE INTO.
 
-The core runs them. It has a subset of Spark's expressions; Spark evaluates the others first, where they need the table
-alone (UPDATE, DELETE) or the source alone (MERGE), and the core merges the result.
+The core runs them and supports a subset of Spark's expressions. Spark evaluates other expressions first, if they need
+only the table (UPDATE, DELETE) or only the source (MERGE), and the core merges the result.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 _TARGET, _SOURCE = "_hudi_target", "_hudi_source"
 _COMPUTED = "_hudi_value_"
 _PLACE = {RECORD_KEY: "_hudi_key", PARTITION_PATH: "_hudi_path"}
-"""Meta columns that identify a row, and their names in rows of a source."""
+"""Meta columns that identify a row, with their names in source rows."""
 
 
 def update(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs UPDATE t [AS a] SET ... [WHERE ...]. None: not a Hudi table."""
+    """Runs UPDATE t [AS a] SET ... [WHERE ...]. Returns None if it is not a Hudi table."""
     cursor.need("UPDATE")
     target = tables.find(cursor.names())
     if target is None:
@@ -72,7 +72,7 @@ def update(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def delete(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs DELETE FROM t [AS a] [WHERE ...]. None: not a Hudi table."""
+    """Runs DELETE FROM t [AS a] [WHERE ...]. Returns None if it is not a Hudi table."""
     cursor.need("DELETE")
     cursor.take("FROM")
     target = tables.find(cursor.names())
@@ -93,7 +93,7 @@ def delete(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def merge(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs MERGE INTO. None: not a Hudi table."""
+    """Runs MERGE INTO. Returns None if it is not a Hudi table."""
     if not cursor.take("MERGE", "INTO"):
         return None
     target = tables.find(cursor.names())
@@ -124,7 +124,7 @@ class _MergeClause:
     action: str
     condition: str | None
     values: Mapping[str, str] | None
-    """None: of all columns, or of none for a delete."""
+    """None means all columns, or none for a delete."""
 
 
 def _clause(cursor: Cursor, alias: str) -> _MergeClause:
@@ -155,17 +155,17 @@ def _clause(cursor: Cursor, alias: str) -> _MergeClause:
 
 
 class _Merging:
-    """A merge in the making: conditions and values that only Spark can evaluate become columns of the source."""
+    """A merge under construction: conditions and values that only Spark can evaluate become columns of the source."""
 
     def __init__(
         self, target: StatementTarget, target_alias: str, evaluate: Callable[[], DataFrame], source_alias: str
     ) -> None:
-        """`evaluate`: gives the source, of the newest states of the tables that it reads."""
+        """Stores the parts. `evaluate` returns the source, from the newest states of the tables that it reads."""
         self.target = target
         self.aliases = target_alias, source_alias
         self.evaluate = evaluate
         self.sources = [evaluate()]
-        """Those not yet used."""
+        """Names that are not used yet."""
         source = self.sources[0]
         self.own = source.columns
         self.computed: list[str] = []
@@ -213,8 +213,8 @@ class _Merging:
         return {field.name: f"{alias}.{backticked(known[field.name.lower()])}" for field in self.target.schema}
 
     def compute(self, text: str, when: str, condition: str | None, parse: Parse) -> str:
-        """A column of the source with the values of an expression, as Spark evaluates it: by `condition`, for the
-        rows that need it.
+        """Adds a source column with the values of an expression as Spark evaluates it, for the rows where `condition`
+        holds.
 
         Raises:
             ConfigError, SchemaMismatchError: of the core, if the expression needs the table.
@@ -229,7 +229,7 @@ class _Merging:
         return f"{backticked(self.aliases[1])}.{_COMPUTED}{len(self.computed) - 1}"
 
     def of_source(self, text: str, when: str) -> bool:
-        """Whether an expression names columns of the source alone."""
+        """Tells whether an expression refers only to columns of the source."""
         tokens = tokens_of(text) or []
         ours, theirs = ({each.lower() for each in names} for names in (self.target.schema.names, self.own))
         for at, token in enumerate(tokens):
@@ -243,7 +243,7 @@ class _Merging:
         return True
 
     def evaluated(self) -> DataFrame:
-        """The source with what Spark computes of its rows."""
+        """Returns the source with the columns that Spark computes from it."""
         source = self.sources.pop() if self.sources else self.evaluate()
         if not self.computed:
             return source
@@ -283,7 +283,8 @@ def _with_clause(merge: MergeBuilder, clause: _MergeClause) -> MergeBuilder:
 
 
 def _evaluated(target: StatementTarget, alias: str, values: Mapping[str, str], condition: str | None) -> DataFrame:
-    """The rows that a statement changes, by record key and partition, with new values as Spark evaluates them."""
+    """Returns the rows that a statement changes, by record key and partition, with new values as Spark evaluates
+    them."""
     columns = [f"{backticked(alias)}.{meta} AS {name}" for meta, name in _PLACE.items()]
     columns += [f"{text} AS {_COMPUTED}{at}" for at, text in enumerate(values.values())]
     where = "" if condition is None else f" WHERE {condition}"
@@ -302,7 +303,7 @@ def _structs(tables: Sequence[tuple[str, StructType]]) -> pa.Schema:
 
 
 def _undecided(text: str, setting: str | None) -> ConfigError:
-    """Return the error for an expression that this session reads in another way than the core."""
+    """Returns the error for an expression that means something else in this session than to the core."""
     return ConfigError(
         f"Expression {text!r} cannot be evaluated for rows of the table: its meaning depends on {setting}; "
         "compute it in the source, write types and time zones into it, or unset that setting"
@@ -310,8 +311,8 @@ def _undecided(text: str, setting: str | None) -> ConfigError:
 
 
 def _cast(text: str, kind: DataType, inputs: pa.Schema | None = None, aliases: Sequence[str] = ()) -> str:
-    """An expression as a value of a column's type. `inputs`: what the core is to evaluate it with, so that nothing is
-    cast that has the type."""
+    """Casts an expression to a column's type, unless it has it. `inputs` are the columns that the core evaluates it
+    with."""
     found = None
     if inputs is not None:
         with suppress(ConfigError, SchemaMismatchError):
@@ -324,14 +325,14 @@ def _cast(text: str, kind: DataType, inputs: pa.Schema | None = None, aliases: S
 
 
 def _alias(cursor: Cursor, end: str) -> str | None:
-    """The alias of a table, before the word `end`."""
+    """Reads the alias of a table, before the word `end`."""
     if cursor.take("AS") or (cursor.token is not None and not cursor.sees(end)):
         return cursor.name()
     return None
 
 
 def _relation_alias(relation: Cursor) -> str:
-    """The name of the source in expressions."""
+    """Returns the name of the source in expressions."""
     last = Cursor(relation.text, relation.tokens, relation.at, relation.end)
     if last.sees("("):
         last.group()
@@ -361,7 +362,7 @@ def _assignments(cursor: Cursor, alias: str) -> dict[str, str]:
 
 
 def _column(names: Sequence[str], alias: str) -> str:
-    """The column of the table that a statement sets."""
+    """Returns the table column that a statement sets."""
     if len(names) > 1 and names[-2].lower() == alias.lower():
         return names[-1]
     if len(names) > 1:
@@ -374,7 +375,7 @@ def _is_star(cursor: Cursor) -> bool:
 
 
 def _bare(text: str, alias: str) -> str:
-    """An expression with columns named without the table's alias."""
+    """Returns an expression whose columns lack the table's alias."""
     tokens = tokens_of(text) or []
     pieces, done = [], 0
     for at, token in enumerate(tokens[:-1]):

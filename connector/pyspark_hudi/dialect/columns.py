@@ -1,6 +1,6 @@
-"""Definitions of columns, with the types VECTOR and BLOB, which Spark's parser does not know.
+"""Parses column definitions with the types VECTOR and BLOB, which Spark's parser does not know.
 
-Apache Hudi's parser (`HoodieSpark3_5ExtendedSqlParser`, 1.2.0) knows them in CREATE TABLE; VARIANT is Spark 4's own.
+Apache Hudi's parser (`HoodieSpark3_5ExtendedSqlParser`, 1.2.0) supports them in CREATE TABLE; VARIANT is Spark 4's own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AFTER_TYPES = frozenset({"NOT", "COMMENT", "DEFAULT", "GENERATED", "FIRST", "AF
 
 
 def columns_of(spark: SparkSession, definitions: str) -> StructType:
-    """The columns that the text between the parentheses of CREATE TABLE defines.
+    """Parses the columns between the parentheses of CREATE TABLE.
 
     Raises:
         SchemaMismatchError: the dimension or element type of a vector is not valid, or a column is CHAR.
@@ -40,7 +40,7 @@ def columns_of(spark: SparkSession, definitions: str) -> StructType:
 
 
 def column_type(field: StructField) -> str:
-    """The type of a column in SQL's notation."""
+    """Formats the type of a column in SQL's notation."""
     custom = field.metadata.get(_KEY)
     kind = field.dataType
     if isinstance(custom, str) and not isinstance(kind, MapType):
@@ -55,8 +55,8 @@ def column_type(field: StructField) -> str:
 
 
 def _marked(text: str) -> str:
-    """The text with structs in place of VECTOR and BLOB, each with one member that has the type for a comment, and with
-    STRING in place of VARCHAR.
+    """Replaces VECTOR and BLOB by marker structs, each with one member whose comment is the type, and VARCHAR by
+    STRING.
 
     Raises:
         SchemaMismatchError: a column is CHAR, whose values Spark pads.
@@ -94,7 +94,7 @@ def _declared(field: StructField) -> StructField:
 
 
 def _read(kind: DataType, path: str) -> tuple[DataType, str | None]:
-    """A type without marks, and the `hudi_type` of the column that has it."""
+    """Returns a type without markers, and the `hudi_type` of its column."""
     if isinstance(kind, StructType) and kind.names == [_MARK]:
         text = str(kind[0].metadata["comment"])
         parsed = parse_type(text, path)

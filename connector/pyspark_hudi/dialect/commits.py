@@ -17,7 +17,7 @@ from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
 from pyspark_hudi.dialect.tables import Row, StatementTarget
 
 _NEW_FILE: Final = "null"
-"""What the statistics of a new file have as its previous commit (`HoodieWriteStat.NULL_COMMIT`)."""
+"""Previous commit in the statistics of a new file (`HoodieWriteStat.NULL_COMMIT`)."""
 _MAX_LONG: Final = 2**63 - 1
 _OF_FILE: Final = (
     *("partition", "file_id", "previous_commit", "num_writes", "num_inserts", "num_deletes", "num_update_writes"),
@@ -34,7 +34,7 @@ _OF_INSTANT: Final = {**_LIMITED, "instant_time": None}
 
 
 def _by_commit(rows: Sequence[Row]) -> Iterator[tuple[Row, list[Row]]]:
-    """A row of each commit, and those of the files that it wrote."""
+    """Yields a row of each commit, and the rows of the files that it wrote."""
     for _, found in groupby(rows, key=lambda row: (row["commit_time"], row["action"])):
         written = list(found)
         yield written[0], [each for each in written if each["file_id"] is not None]
@@ -56,7 +56,7 @@ def _show_commits_metadata(target: StatementTarget, given: Given) -> Rows:
 
 
 def _archived(target: StatementTarget, given: Given) -> list[Row]:
-    """Commits of the archived timeline that were requested in a range: by default one to ten days ago."""
+    """Returns archived commits that were requested in a range: by default one to ten days ago."""
     now = datetime.now()
     bounds = [
         str(given[name] or (now - timedelta(days=days)).strftime("%Y%m%d%H%M%S%f")[:17])
@@ -87,7 +87,7 @@ def _show_archived_commits_metadata(target: StatementTarget, given: Given) -> Ro
 
 
 def _commit(target: StatementTarget, given: Given) -> tuple[Row, list[Row]]:
-    """The commit that `instant_time` names.
+    """Returns the commit that `instant_time` names.
 
     Raises:
         ConfigError: the active timeline has no completed one.
@@ -138,7 +138,7 @@ def _show_commit_partitions(target: StatementTarget, given: Given) -> Rows:
 def _show_commit_write_stats(target: StatementTarget, given: Given) -> Rows:
     commit, files = _commit(target, given)
     size, count = _total(files, "total_bytes_written"), _total(files, "num_writes")
-    average = -(-size // count) if count else _MAX_LONG if size else 0  # as Java makes a number of a division by zero
+    average = -(-size // count) if count else _MAX_LONG if size else 0  # Java's result of a division by zero as a long
     return [(commit["action"], size, count, average)][: given["limit"]]
 
 
@@ -146,7 +146,7 @@ def _show_commit_extra_metadata(target: StatementTarget, given: Given) -> Rows:
     rows = target.view("extra")
     instant = given["instant_time"] or next((row["commit_time"] for row in target.view("written")[:1]), None)
     if given["instant_time"]:
-        _commit(target, given)  # there is one
+        _commit(target, given)  # checks that it exists
     elif instant is None:
         raise ConfigError(f"Cannot show the newest commit of {target.shown}: the active timeline has none")
     key = None if given["metadata_key"] is None else str(given["metadata_key"]).strip()
@@ -165,7 +165,7 @@ def _stats_wa(target: StatementTarget, given: Given) -> Rows:
 
 
 def _factor(written: int, upserted: int) -> str:
-    """As Java's DecimalFormat("#.00") shows a float."""
+    """Formats a float as Java's DecimalFormat("#.00")."""
     if upserted <= 0:
         return "0"
     ratio = Decimal(float(np.float32(written) / np.float32(upserted)))

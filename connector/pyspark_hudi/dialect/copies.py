@@ -24,7 +24,7 @@ _QUERIES: Final = ("snapshot", "incremental", "read_optimized")
 
 
 def _copied(target: StatementTarget, given: Given) -> DataFrame:
-    """The rows of the query that the parameters describe."""
+    """Returns the rows of the query that the parameters describe."""
     kind = str(given["query_type"]).lower()
     begin, end, as_of = (given[name] for name in ("begin_instance_time", "end_instance_time", "as_of_instant"))
     if kind not in _QUERIES:
@@ -73,7 +73,7 @@ def _copy_to_temp_view(target: StatementTarget, given: Given) -> Rows:
 
 
 def _truncate_table(target: StatementTarget, given: Given) -> Rows:
-    """A commit, as TRUNCATE TABLE: rows stay readable by time travel, and the history stays."""
+    """Runs TRUNCATE TABLE as a commit: rows stay readable by time travel, and the history stays."""
     if given["partitions"]:
         for path in str(given["partitions"]).split(","):
             delete_partition_at(target, path.strip())

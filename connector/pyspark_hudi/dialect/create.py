@@ -49,24 +49,24 @@ _SHOWN_KEYS = {
         *("payloadClass", "recordMergeMode", "recordMergeStrategyId"),
     )
 }
-"""Their names as people write them."""
+"""Their usual spelling."""
 TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 OF_CREATION = frozenset(name for option in table_config.OPTIONS for name in (option.key, *option.aliases))
-"""Options of `CREATE TABLE` that say what a table is."""
+"""Options of `CREATE TABLE` that define a table."""
 _OF_ONE_TABLE = (table_config.TABLE_NAME, table_config.DATABASE_NAME, table_config.TABLE_VERSION)
-"""Options that another table does not share."""
+"""Options that tables do not share."""
 _UNHEEDED = frozenset({"hoodie.table.name", "hoodie.database.name", write_config.OPERATION.key})
 _READ_OPTIMIZED = "hoodie.query.as.ro.table"
-"""The property by which Apache Hudi reads a table without its logs."""
+"""The property that makes Apache Hudi read a table without its logs."""
 _RESERVED = frozenset({"provider", "location", "owner", "external", catalog.MANAGED})
-"""Properties that Spark's catalog, or ours, keeps for itself."""
+"""Properties that Spark's catalog, or ours, reserves."""
 _DEFAULTS = {table_config.HIVE_STYLE.key: "true", table_config.URL_ENCODE.key: "false"}
 """Properties of tables that SQL creates (`HoodieCatalogTable`, 1.2.0)."""
 
 
 @dataclass(slots=True)
 class Definition:
-    """A CREATE TABLE."""
+    """A parsed CREATE TABLE."""
 
     names: tuple[str, ...]
     if_not_exists: bool = False
@@ -74,18 +74,18 @@ class Definition:
     """The table whose definition this one copies."""
     columns: str | None = None
     schema: StructType | None = None
-    """The columns, where no text has them."""
+    """The columns, if they are not given as text."""
     partitions: list[str] = field(default_factory=list)
     partition_columns: list[str] = field(default_factory=list)
     """Definitions of partition columns that are not among the columns."""
     properties: dict[str, str] = field(default_factory=dict)
     location: str | None = None
     rows: Callable[[], DataFrame] | None = None
-    """The first rows, as those of a query."""
+    """Returns the first rows, such as those of a query."""
 
 
 def create(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs CREATE TABLE ... USING hudi-py or hudi, also LIKE another table. None: of another provider."""
+    """Runs CREATE TABLE ... USING hudi-py or hudi, also LIKE another table. Returns None for another provider."""
     cursor.need("CREATE")
     replace = cursor.take("OR", "REPLACE")
     if not cursor.take("TABLE"):
@@ -108,7 +108,8 @@ def create(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def _is_ours(definition: Definition, cursor: Cursor) -> bool:
-    """Whether the provider is hudi-py or hudi. It stands first, but for LIKE, where clauses come in any order."""
+    """Tells whether the provider is hudi-py or hudi. It comes first, except with LIKE, whose clauses may be in any
+    order."""
     start = cursor.at
     if definition.like:
         cursor.until("USING")
@@ -145,7 +146,7 @@ def _clauses(tables: Tables, definition: Definition, cursor: Cursor) -> None:
 
 
 def create_table(tables: Tables, definition: Definition) -> None:
-    """Creates a table, with its first rows if there are some, and gives it its name in the catalog.
+    """Creates a table, with its first rows if there are any, and registers its name in the catalog.
 
     Raises:
         TableExistsError: there is a table of this name, or at the place where rows are to be written.
@@ -189,7 +190,7 @@ def create_table(tables: Tables, definition: Definition) -> None:
 def _write_first(
     target: StatementTarget, definition: Definition, rows: Callable[[], DataFrame], options: Mapping[str, str]
 ) -> None:
-    """Makes a table with its first rows. Raises TableExistsError if there is one at its place."""
+    """Creates a table with its first rows. Raises TableExistsError if its location has one."""
     if target.exists():
         raise TableExistsError(
             f"Cannot create the table {target.shown} AS a query: there is a table at {target.path} already"
@@ -206,14 +207,14 @@ def _write_first(
 
 
 def _with_last(schema: StructType, partitions: Sequence[str]) -> StructType:
-    """The columns of a new table, those of its partitions last."""
+    """Returns the columns of a new table, with partition columns last."""
     last = [each.lower() for each in partitions]
     first = [each for each in schema if each.name.lower() not in last]
     return StructType([*first, *(each for name in last for each in schema if each.name.lower() == name)])
 
 
 def _drop_unheeded(definition: Definition) -> None:
-    """Without what CREATE TABLE of Apache Hudi ignores (`HoodieCatalogTable.needFilterProps`, 1.2.0)."""
+    """Removes what CREATE TABLE of Apache Hudi ignores (`HoodieCatalogTable.needFilterProps`, 1.2.0)."""
     for key in _UNHEEDED & definition.properties.keys():
         warnings.warn(
             f"The property {key} = '{definition.properties.pop(key)}' of the table {'.'.join(definition.names)} has no "
@@ -223,7 +224,8 @@ def _drop_unheeded(definition: Definition) -> None:
 
 
 def _read_options(target: StatementTarget, definition: Definition) -> dict[str, str]:
-    """How the entry is read, if it is one of two for a merge-on-read table (`CreateHoodieTableCommand`, 1.2.0)."""
+    """Returns the read options of an entry that is one of two for a merge-on-read table (`CreateHoodieTableCommand`,
+    1.2.0)."""
     given = definition.properties.pop(_READ_OPTIMIZED, None)
     if given is None:
         return {}
@@ -242,9 +244,8 @@ def _columns_of(spark: SparkSession, definition: Definition) -> StructType | Non
 
 
 def _like(tables: Tables, definition: Definition) -> StructType:
-    """The columns of the table that the new one is like. What a Hudi table got at its creation, and the options of
-    writes that the catalog keeps with it, become properties of the definition, where it has no others
-    (`CreateHoodieTableLikeCommand`, 1.2.0)."""
+    """Returns the columns of the LIKE table. Properties from a Hudi table's creation, and its write options in the
+    catalog, become properties of the definition unless it sets them (`CreateHoodieTableLikeCommand`, 1.2.0)."""
     source = tables.find(definition.like)
     if source is None:
         name = ".".join(map(backticked, definition.like))
@@ -259,7 +260,7 @@ def _like(tables: Tables, definition: Definition) -> StructType:
         if stored is not None and option not in _OF_ONE_TABLE:
             given[option.key] = stored
     keygen = config.keygen_type or config.keygen_class.rpartition(".")[2].upper()
-    if not keygen.startswith(("TIMESTAMP", "CUSTOM")):  # the columns decide, of which there may be others
+    if not keygen.startswith(("TIMESTAMP", "CUSTOM")):  # the columns decide, and may differ
         for option in (table_config.KEYGEN_CLASS, table_config.KEYGEN_TYPE, table_config.PARTITION_PATH):
             given.pop(option.key, None)
     named = {_KEYS.get(key.lower(), key) for key in definition.properties}
@@ -272,7 +273,7 @@ def _like(tables: Tables, definition: Definition) -> StructType:
 
 
 def _options(tables: Tables, definition: Definition) -> dict[str, str]:
-    """The options of the write that makes the table."""
+    """Returns the options of the write that creates the table."""
     given = {**_DEFAULTS, **tables.options()}
     for key, value in definition.properties.items():
         if key == NEEDLESS:
@@ -296,7 +297,7 @@ def _options(tables: Tables, definition: Definition) -> dict[str, str]:
 
 
 def _check_plain(definition: Definition, key: str) -> None:
-    """A property that is no option is kept by the catalog, and changes nothing."""
+    """Checks a property that is no option: the catalog keeps it, and it has no effect."""
     name = ".".join(definition.names)
     if key.lower() in _RESERVED:
         raise ConfigError(
@@ -312,12 +313,12 @@ def _check_plain(definition: Definition, key: str) -> None:
 
 
 def _kept(definition: Definition) -> dict[str, str]:
-    """The options of later writes among the properties: those that a table does not have from its creation."""
+    """Returns the properties that are options of later writes, and not fixed at creation."""
     return {key: value for key, value in definition.properties.items() if not is_of_creation(key)}
 
 
 def is_of_creation(key: str) -> bool:
-    """Whether a property or option says what a table is, and not how it is written."""
+    """Tells whether a property or option defines a table, and not how it is written."""
     return key in OF_CREATION or key.lower() in _KEYS
 
 
@@ -345,7 +346,7 @@ def _check_same(target: StatementTarget, schema: StructType | None, options: Map
 
 
 def default_path(tables: Tables, names: tuple[str, ...]) -> str:
-    """Where Spark would keep a table of its own."""
+    """Returns where Spark would put a table of its own."""
     *database, name = names
     spark = tables.spark
     found = spark.catalog.getDatabase(database[-1] if database else spark.catalog.currentDatabase())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def drop(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs DROP TABLE; the files go with PURGE, or if CREATE TABLE chose the location (`DropHoodieTableCommand`,
+    """Runs DROP TABLE; deletes the files with PURGE, or if CREATE TABLE chose the location (`DropHoodieTableCommand`,
     1.2.0)."""
     cursor.need("DROP", "TABLE")
     cursor.take("IF", "EXISTS")
@@ -42,15 +42,15 @@ def drop_view(tables: Tables, cursor: Cursor) -> None:
 
 
 def repair(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs MSCK REPAIR TABLE t [...], which has nothing to do: the table knows its partitions. None: not a Hudi
-    table."""
+    """Runs MSCK REPAIR TABLE t [...], which has nothing to do: the table knows its partitions. Returns None if it is
+    not a Hudi table."""
     cursor.need("MSCK")
     cursor.need("REPAIR", "TABLE")
     return None if tables.find(cursor.names()) is None else tables.nothing()
 
 
 def truncate(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs TRUNCATE TABLE t [PARTITION (...)]. None: not a Hudi table."""
+    """Runs TRUNCATE TABLE t [PARTITION (...)]. Returns None if it is not a Hudi table."""
     cursor.need("TRUNCATE", "TABLE")
     target = tables.find(cursor.names())
     if target is None:

@@ -69,7 +69,7 @@ def show_indexes(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.finish()
     rows = []
     for row in target.view("indexes"):
-        has_name = row["name"] != row["kind"]  # Apache Hudi shows the columns of secondary and expression indexes alone
+        has_name = row["name"] != row["kind"]  # Apache Hudi shows only the columns of secondary and expression indexes
         rows.append((row["name"], row["kind"], ",".join(row["columns"]) if has_name else ""))
     return tables.spark.createDataFrame(rows, "index_name STRING, index_type STRING, col_name STRING")
 

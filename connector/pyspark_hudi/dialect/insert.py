@@ -1,4 +1,5 @@
-"""INSERT INTO and INSERT OVERWRITE, and what names partitions: TRUNCATE TABLE and ALTER TABLE ... DROP PARTITION."""
+"""INSERT INTO and INSERT OVERWRITE, and statements that name partitions: TRUNCATE TABLE and ALTER TABLE ... DROP
+PARTITION."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ _MODES = ("upsert", "strict", _NON_STRICT)
 
 
 def insert(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs an INSERT. None: it does not write to a Hudi table.
+    """Runs an INSERT. Returns None if it does not write to a Hudi table.
 
     Sources: `InsertIntoHoodieTableCommand`, `ProvidesHoodieConfig`, 1.2.0.
     """
@@ -73,8 +74,8 @@ def insert(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def insert_operation(target: StatementTarget) -> str:
-    """What INSERT INTO does (`ProvidesHoodieConfig.buildHoodieInsertConfig`, 1.2.0): the operation that is set, or what
-    `hoodie.sql.insert.mode` stands for."""
+    """Returns the operation of INSERT INTO (`ProvidesHoodieConfig.buildHoodieInsertConfig`, 1.2.0): the configured one,
+    or the one for `hoodie.sql.insert.mode`."""
     given = target.configured
     operation = given.get(write_config.OPERATION.key, given.get(INSERT_OPERATION))
     if operation is None and _MODE in given:
@@ -83,7 +84,7 @@ def insert_operation(target: StatementTarget) -> str:
 
 
 def query_operation(configured: Mapping[str, str]) -> str:
-    """What CREATE TABLE ... AS does with the rows of its query."""
+    """Returns the operation that CREATE TABLE ... AS uses for the rows of its query."""
     return _checked(configured.get(INSERT_OPERATION, "bulk_insert"))
 
 
@@ -94,8 +95,8 @@ def _checked(operation: str) -> str:
 
 
 def _operation_of_mode(target: StatementTarget) -> str:
-    """As Apache Hudi 1.2.0 does it: `upsert` and `strict` insert, and keep rows of known keys. Where rows of one key
-    are combined before an insert, they upsert (`ProvidesHoodieConfig.deduceOperation`)."""
+    """Returns the operation as Apache Hudi 1.2.0 does: `upsert` and `strict` insert, and keep rows of known keys. If
+    rows of one key are combined before an insert, they upsert (`ProvidesHoodieConfig.deduceOperation`)."""
     given = target.configured
 
     def is_set(key: str) -> bool:
@@ -116,7 +117,8 @@ def _operation_of_mode(target: StatementTarget) -> str:
 
 
 def partition_spec(cursor: Cursor) -> dict[str, str | None]:
-    """The partition columns in PARTITION (...), with expressions of their values; None: from the query."""
+    """Parses the partition columns in PARTITION (...), with expressions of their values; None for those from the
+    query."""
     cursor.need("PARTITION")
     found: dict[str, str | None] = {}
     for part in cursor.group().parts():
@@ -138,7 +140,7 @@ def aligned(
     *,
     by_name: bool = False,
 ) -> DataFrame:
-    """The rows of a query as those of the table: its columns, in its order and types.
+    """Converts the rows of a query to the table's columns, order and types.
 
     Without a list of columns, a query that gives all of them by name is taken by name, as in Apache Hudi
     (`InsertIntoHoodieTableCommand.coerceQueryOutputColumns`, 1.2.0), and others by position. Members of structs are
@@ -185,7 +187,7 @@ def aligned(
     made = []
     for field in schema:
         kind = sql_type(field.dataType)
-        if field.name in fixed:  # Spark takes it for a text of its type
+        if field.name in fixed:  # Spark takes it for text of its type
             text = f"CAST({fixed[field.name]} AS {kind})"
         elif field.name in places:
             number = places[field.name]
@@ -197,7 +199,7 @@ def aligned(
 
 
 def _named(target: StatementTarget, query: StructType, expected: Sequence[StructField]) -> list[str] | None:
-    """The columns of the table that a query gives by their names; None: not all of those that are expected.
+    """Returns the table's columns that a query names; None if it does not name all of the expected ones.
 
     Raises:
         SchemaMismatchError: the query has several columns of one name.
@@ -219,7 +221,7 @@ def _named(target: StatementTarget, query: StructType, expected: Sequence[Struct
 
 
 def path_of_partition(target: StatementTarget, spec: Mapping[str, str | None]) -> str:
-    """The path of the partition that has these values.
+    """Returns the path of the partition with these values.
 
     Raises:
         ConfigError: the table has other partition columns, or no values are given.
@@ -235,7 +237,7 @@ def path_of_partition(target: StatementTarget, spec: Mapping[str, str | None]) -
 
 
 def _path(target: StatementTarget, given: Mapping[str, str | None]) -> str:
-    """The path of the partition with these values of its columns, by their names; without one: null."""
+    """Returns the path of the partition with these values by column; a missing one is null."""
     columns = [target.field(name) for name in target.config.partition_fields]
     values = [given.get(each.name) or "NULL" for each in columns]
     exprs = [
@@ -248,7 +250,7 @@ def _path(target: StatementTarget, given: Mapping[str, str | None]) -> str:
 
 
 def delete_partition(target: StatementTarget, spec: Mapping[str, str | None]) -> None:
-    """Deletes the partition that has these values, as DROP PARTITION does."""
+    """Deletes the partition with these values, as DROP PARTITION does."""
     path = path_of_partition(target, spec)
     for sign, meaning in ((",", "separates paths"), ("*", "stands for any text")):
         if sign in path:
@@ -266,8 +268,8 @@ def delete_partition_at(target: StatementTarget, path: str) -> None:
 
 
 def insert_overwrite(target: StatementTarget, rows: DataFrame, spec: Mapping[str, str | None]) -> None:
-    """Replaces the table, or partitions of it (`deduceOverwriteConfig`, 1.2.0): in static mode all that have the values
-    given, so the whole table where none is given."""
+    """Replaces the table, or partitions of it (`deduceOverwriteConfig`, 1.2.0): in static mode all partitions with the
+    given values, so the whole table if none are given."""
     configured = target.configured
     mode = configured.get(write_config.OVERWRITE_MODE.key)
     if mode is None:
@@ -285,7 +287,7 @@ def insert_overwrite(target: StatementTarget, rows: DataFrame, spec: Mapping[str
 
 
 def _overwrite_partitions(target: StatementTarget, rows: DataFrame, paths: Sequence[str]) -> None:
-    """Replaces partitions, whether there are rows for them or not."""
+    """Replaces partitions, whether or not there are rows for them."""
     for path in paths:
         if "," in path:
             raise ConfigError(
@@ -298,7 +300,7 @@ def _overwrite_partitions(target: StatementTarget, rows: DataFrame, paths: Seque
 
 
 def _partitions_with(target: StatementTarget, spec: Mapping[str, str | None]) -> list[str]:
-    """The paths of the partitions that have the values given of some partition columns.
+    """Returns the paths of the partitions with the given values of some partition columns.
 
     Raises:
         ConfigError: paths do not have one part for each partition column.
@@ -320,12 +322,12 @@ def _partitions_with(target: StatementTarget, spec: Mapping[str, str | None]) ->
 
 
 def _with(cursor: Cursor) -> Cursor | None:
-    """The WITH before INSERT."""
+    """Returns the WITH before INSERT."""
     return cursor.until("INSERT") if cursor.sees("WITH") else None
 
 
 def _with_nulls(query: Cursor) -> Cursor:
-    """The query with NULL for each DEFAULT that is a value of its own: Hudi tables have no other one."""
+    """Replaces each DEFAULT that is a value on its own by NULL, the only default of Hudi tables."""
     rows = replace(query)
     items: list[Cursor] = []
     if rows.take("VALUES"):
@@ -348,7 +350,7 @@ def _query(tables: Tables, with_clause: Cursor | None, query: Cursor) -> DataFra
 
 
 def _columns(cursor: Cursor) -> list[str] | None:
-    """The names of columns before the query, in parentheses."""
+    """Parses the names of columns before the query, in parentheses."""
     following = Cursor(cursor.text, cursor.tokens, cursor.at + 1, cursor.end).token
     if not cursor.sees("(") or (following is not None and following.is_word("(", "SELECT", "WITH", "VALUES", "FROM")):
         return None

@@ -1,4 +1,4 @@
-"""The procedures that run services of a table, and those that show what the services go by (`RunCompactionProcedure`,
+"""The procedures that run table services, and those that show the services' settings (`RunCompactionProcedure`,
 `RunCleanProcedure`, `CreateSavepointProcedure`, `ArchiveCommitsProcedure` and others, Apache Hudi 1.2.0)."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _service(
 
 
 def _options(given: Given) -> dict[str, str]:
-    """The parameter `options`: key=value, separated by commas."""
+    """Parses the parameter `options`: key=value, separated by commas."""
     found = {}
     for part in str(given.get("options") or "").split(","):
         key, separator, value = part.partition("=")
@@ -44,7 +44,7 @@ def _run_service(target: StatementTarget, given: Given) -> Rows:
     """Runs any service; not one of Apache Hudi's procedures."""
     service, chosen = needed(given, "service"), {"phase": given["phase"], "instant": given["instant"]}
     arguments = {name: value for name, value in given.items() if name not in _OF_CALL}
-    # before names such as `options` could be taken for those of a function
+    # names such as `options` could otherwise be taken for parameters of the function
     call = check_call(service, chosen["phase"], chosen["instant"], arguments)
     report = _service(target, service, _options(given), **chosen, **call.arguments)
     known = [report.pop(name) for name in ("service", "instant", "completion_time", "reason")]
@@ -52,7 +52,7 @@ def _run_service(target: StatementTarget, given: Given) -> Rows:
 
 
 def _pending(target: StatementTarget, service: str) -> dict[str, tuple[int, str]]:
-    """The number of operations and the state of each pending plan, by instant, oldest first."""
+    """Returns the number of operations and the state of each pending plan, by instant, oldest first."""
     found: dict[str, tuple[int, str]] = {}
     for row in target.view("plans"):
         if row["service"] == service:
@@ -71,7 +71,7 @@ def _check_pending(target: StatementTarget, service: str, wanted: Iterable[str],
 
 
 def _run_clustering(target: StatementTarget, given: Given) -> Rows:
-    """Makes a plan and runs it; without one to make, runs those that are pending (`RunClusteringProcedure`, 1.2.0)."""
+    """Makes a plan and runs it; if there is nothing to plan, runs pending plans (`RunClusteringProcedure`, 1.2.0)."""
     operation = str(given["op"] or "scheduleAndExecute").lower()
     if operation not in ("schedule", "execute", "scheduleandexecute"):
         raise ConfigError(
@@ -104,7 +104,7 @@ def _run_clustering(target: StatementTarget, given: Given) -> Rows:
 
 
 def _run_compaction(target: StatementTarget, given: Given) -> Rows:
-    """Runs pending plans; without one, `scheduleAndExecute` makes and runs one, and so does `run` if one is due
+    """Runs pending plans; if there are none, `scheduleAndExecute` makes and runs one, and so does `run` if one is due
     (`RunCompactionProcedure`, 1.2.0)."""
     operation = str(given["op"] or "").lower()
     if operation not in ("run", "schedule", "execute", "scheduleandexecute"):
@@ -135,8 +135,8 @@ def _run_compaction(target: StatementTarget, given: Given) -> Rows:
 
 
 def _check_merges(target: StatementTarget, what: str, *, executes: bool = False) -> None:
-    """Compactions are of merge-on-read tables; to execute those that are pending finds none in others (`HoodieTable`,
-    1.2.0)."""
+    """Checks that the table is merge-on-read: others have no compactions, so executing pending ones finds none
+    (`HoodieTable`, 1.2.0)."""
     if not executes and not target.config.is_mor:
         raise ConfigError(f"Cannot {what}: it is copy-on-write, without logs to compact; CALL run_clean frees space")
 
@@ -159,14 +159,14 @@ def _run_clean(target: StatementTarget, given: Given) -> Rows:
 
 
 def _run_ttl(target: StatementTarget, given: Given) -> Rows:
-    """One row for each partition that was dropped (`RunTTLProcedure`, 1.2.0)."""
+    """Returns one row for each dropped partition (`RunTTLProcedure`, 1.2.0)."""
     chosen = {"strategy": given["ttl_policy"] or None, "retain_days": given["retain_days"]}
     report = _service(target, "ttl", _options(given), **chosen)
     yield from ((path,) for path in report["partitions"])
 
 
 def _change_version(service: str) -> Callable[[StatementTarget, Given], Rows]:
-    """A procedure that upgrades or downgrades (`UpgradeOrDowngradeProcedure`, 1.2.0, which answers false to any
+    """Builds a procedure that upgrades or downgrades (`UpgradeOrDowngradeProcedure`, 1.2.0, which answers false to any
     failure)."""
 
     def run(target: StatementTarget, given: Given) -> Rows:
@@ -201,7 +201,7 @@ def _restore(target: StatementTarget, given: Given) -> Rows:
 
 
 def _savepoints(target: StatementTarget) -> list[str]:
-    """Newest first."""
+    """Lists savepoints, newest first."""
     rows = target.view("timeline")
     found = [row["instant"] for row in rows if (row["action"], row["state"]) == ("savepoint", "COMPLETED")]
     return sorted(found, reverse=True)
@@ -247,7 +247,7 @@ def _drop_partition(target: StatementTarget, given: Given) -> Rows:
 
 
 def _bucket_rules(target: StatementTarget, given: Given) -> Rows:
-    """`PartitionBucketIndexManager`, 1.2.0."""
+    """Shows or changes bucket rules (`PartitionBucketIndexManager`, 1.2.0)."""
     options = _options(given)
     if str(given["rule"]).lower() != _BUCKET_RULE:
         raise ConfigError(f"Cannot use bucket rules of the kind {given['rule']!r}; supported: {_BUCKET_RULE}")

@@ -1,6 +1,7 @@
-"""Whether an expression means the same to the core as to Spark in a session.
+"""Decides whether an expression means the same to the core as to Spark in a session.
 
-The core reads expressions as Spark does by default, in UTC. What a session's settings change is left to Spark.
+The core reads expressions as Spark does by default, in UTC. Expressions that a session's settings change are left to
+Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _OF_TEXTS: Final = (
     "spark.sql.ansi.doubleQuotedIdentifiers",
     "spark.sql.legacy.consecutiveStringLiterals.enabled",
 )
-"""Settings that change what quotes and backslashes mean; all are off by default."""
+"""Settings that change the meaning of quotes and backslashes; all are off by default."""
 _UTC: Final = frozenset({"utc", "etc/utc", "gmt", "etc/gmt", "z", "+00:00"})
 
 
@@ -47,7 +48,7 @@ class Meaning:
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
-        """Those that are not as the core has them, with their values, by the names that `Binder.depends` gives them."""
+        """Returns settings that differ from the core's, with their values, by the names in `Binder.depends`."""
         found: dict[str, str] = {}
         zone, ansi = self.spark.conf.get(_ZONE), self.spark.conf.get(_ANSI)
         if str(zone).lower() not in _UTC:
@@ -59,11 +60,12 @@ class Meaning:
         return found
 
     def shared(self, text: str | None, parse: Parse) -> bool:
-        """Whether the core takes an expression, and reads it as this session does."""
+        """Tells whether the core accepts an expression, and it means the same in this session."""
         return text is None or self.differs(text, parse) == ""
 
     def differs(self, text: str, parse: Parse) -> str | None:
-        """The setting that makes an expression mean something else to the core; empty: none; None: it is refused."""
+        """Returns the setting that changes the meaning of an expression; empty if there is none, None if the core
+        refuses it."""
         try:
             parsed = parse(text)
         except (ConfigError, SchemaMismatchError):
@@ -74,7 +76,7 @@ class Meaning:
         return next((said for name, said in self.settings.items() if name in depends), "")
 
     def in_moments(self, text: str) -> str:
-        """An expression whose constants `TIMESTAMP '...'` say which moment they mean in this session's zone."""
+        """Rewrites constants `TIMESTAMP '...'` so that they name their moment in this session's zone."""
         if "zone" not in self.settings:
             return text
         tokens = tokens_of(text) or []
@@ -103,11 +105,11 @@ def _constants(text: str) -> list[str]:
 
 
 def _is_quoted_apart(constant: str) -> bool:
-    """Whether what a text constant is depends on the session."""
+    """Tells whether the meaning of a text constant depends on the session."""
     return constant[0] == '"' or "\\" in constant or "''" in constant[1:-1]
 
 
 def _moment(micros: int) -> str:
-    """A timestamp as a constant in UTC."""
+    """Formats a timestamp as a constant in UTC."""
     text = str(np.datetime64(micros, "us")).replace("T", " ")
     return f"TIMESTAMP '{text}+00:00'"

@@ -1,4 +1,4 @@
-"""What a procedure is that CALL runs, and those whose rows the core knows (`hudi_py.inspect.procedures`)."""
+"""Declares procedures for CALL, and those whose rows the core provides (`hudi_py.inspect.procedures`)."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ Given = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A procedure that a CALL names."""
+    """A procedure for CALL."""
 
     parameters: Mapping[str, Any]
-    """With their default values, in order."""
+    """Parameters with their default values, in order."""
     columns: str
     """The columns of the result, as DDL."""
     run: Callable[[StatementTarget, Given], Rows]
     compares: bool = False
-    """Whether its parameter `path` names another table than the one it is called for."""
+    """Whether its parameter `path` names another table to compare with."""
     takes_more: bool = False
-    """Whether it gets arguments of other names, too; otherwise they have no effect."""
+    """Whether it accepts further arguments; otherwise they have no effect."""
 
     @property
     def accepted(self) -> dict[str, Any]:
-        """The parameters, and `path`, by name alone, where there is `table`: Apache Hudi 1.2.0 has it for some only."""
+        """Returns the parameters, and `path`, by name only, if there is `table`: Apache Hudi 1.2.0 has it for only
+        some."""
         return {**({"path": None} if "table" in self.parameters else {}), **self.parameters}
 
 
 def needed(given: Given, name: str) -> str:
-    """A parameter without which a procedure cannot be called."""
+    """Returns a required parameter."""
     if not given[name]:
         raise ConfigError(f"Cannot call the procedure without {name}; give {name} => '...'")
     return str(given[name])
@@ -50,7 +51,7 @@ _OF_CALL: Final = ("table", "filter")
 
 
 def rows_of(target: StatementTarget, name: str, given: Given) -> list[tuple[Any, ...]]:
-    """The rows that the core has for a procedure."""
+    """Returns the core's rows of a procedure."""
     own = {key: value for key, value in given.items() if key not in _OF_CALL}
     return [tuple(row.values()) for row in target.procedure(name, own)]
 
@@ -69,7 +70,7 @@ def _name(name: str) -> str:
 
 
 EXPORT: Final = "export_instants"
-"""The core has its files, CALL writes them."""
+"""CALL writes the files that the core provides."""
 EXPORTED: Final = SHOWN[EXPORT].parameters
 SHOW_PROCEDURES: Final = {
     name: Procedure(shown.parameters, _ddl(shown.columns), _run(name), shown.compares)

@@ -30,15 +30,15 @@ class Reference:
 
     names: tuple[str, ...]
     as_of: str | None
-    """A constant; None: the newest state."""
+    """A constant; None for the newest state."""
     start: int
     end: int
-    """Where the text ends, with the time."""
+    """Offset after the text, including the time."""
     has_alias: bool
 
 
 def run_reading(tables: Tables, query: Cursor) -> DataFrame | None:
-    """Run a query that names Hudi tables. Return None for another one."""
+    """Runs a query that names Hudi tables. Returns None for another one."""
     if not hudi_references(tables, query) and not function_calls(tables, query):
         return None
     return run_query(tables, query)
@@ -47,7 +47,8 @@ def run_reading(tables: Tables, query: Cursor) -> DataFrame | None:
 def or_reading(
     run: Callable[[Tables, Cursor], DataFrame | None],
 ) -> Callable[[Tables, Cursor], DataFrame | None]:
-    """Return what runs a statement; if it changes a table of another format, its query may still read Hudi tables."""
+    """Returns a function that runs a statement; if it changes a table of another format, its query may still read Hudi
+    tables."""
 
     def either(tables: Tables, cursor: Cursor) -> DataFrame | None:
         start = cursor.at
@@ -61,7 +62,8 @@ def or_reading(
 
 
 def create_view(tables: Tables, cursor: Cursor) -> None:
-    """Leaves CREATE VIEW to Spark, which has the views that `register_sql` made, and refuses views of paths and times.
+    """Leaves CREATE VIEW to Spark, which knows the views that `register_sql` made, and refuses views of paths and
+    times.
 
     Raises:
         ConfigError: the view would keep a path or a time.
@@ -72,8 +74,8 @@ def create_view(tables: Tables, cursor: Cursor) -> None:
 
 
 def run_query(tables: Tables, query: Cursor) -> DataFrame:
-    """The query's DataFrame by `spark.sql`, with the Hudi tables in it as they are now, read by `read_table`. Table
-    functions get paths in place of names.
+    """Returns the query's DataFrame from `spark.sql`, with the current state of its Hudi tables, read by `read_table`.
+    Table functions get paths instead of names.
 
     Raises:
         ConfigError: a time that is not a constant.
@@ -121,8 +123,8 @@ def run_query(tables: Tables, query: Cursor) -> DataFrame:
 
 
 def function_calls(tables: Tables, query: Cursor) -> dict[int, str]:
-    """The paths of the tables that Apache Hudi's table functions get, by the number of the token that names them: a
-    path, or the name of a Hudi table.
+    """Returns the paths of the tables in calls of Apache Hudi's table functions, by the index of the token that names
+    them: a path, or the name of a Hudi table.
 
     Raises:
         ConfigError: it is neither.
@@ -145,8 +147,8 @@ def function_calls(tables: Tables, query: Cursor) -> dict[int, str]:
 
 
 def _kind_of_query(query: Cursor, at: int) -> str | None:
-    """The type of query of `hudi_query`, whose first argument is the token `at`; None for other functions, and for
-    calls with options. Its rows are read by Spark's tasks then, and not by one."""
+    """Returns the query type of `hudi_query`, whose first argument is the token `at`; None for other functions, and for
+    calls with options. Spark's tasks, not just one, then read its rows."""
     tokens = query.tokens[at - 2 : min(at + 4, query.end)]
     if tokens[0].text.lower() != QUERY or len(tokens) < 6 or tokens[3].text != "," or tokens[5].text != ")":
         return None
@@ -154,18 +156,18 @@ def _kind_of_query(query: Cursor, at: int) -> str | None:
 
 
 def hudi_references(tables: Tables, query: Cursor) -> list[Reference]:
-    """The Hudi tables in a query, from left to right."""
+    """Returns the Hudi tables in a query, from left to right."""
     return [each for each in references(query) if tables.path_of(each.names) is not None]
 
 
 def references(query: Cursor) -> list[Reference]:
-    """The tables that a query names, from left to right, other than those that it defines itself."""
+    """Returns the tables that a query names, from left to right, except those that it defines itself."""
     own = _defined(query)
     return [each for each in _references(query) if len(each.names) > 1 or each.names[0].lower() not in own]
 
 
 def _references(query: Cursor) -> Iterator[Reference]:
-    """Every table that a query names: what follows FROM, JOIN, or a comma between relations."""
+    """Yields every table that a query names: after FROM, JOIN, or a comma between relations."""
     tokens = query.tokens
     clauses = [_Parentheses()]
     for at in range(query.at, query.end):
@@ -188,7 +190,7 @@ def _references(query: Cursor) -> Iterator[Reference]:
 
 @dataclass(slots=True)
 class _Parentheses:
-    """What is known within a pair of parentheses."""
+    """State within a pair of parentheses."""
 
     relations: bool = False
     """Whether commas separate relations."""
@@ -196,13 +198,13 @@ class _Parentheses:
     is_call: bool = False
 
     def opened(self, before: SqlToken | None, *, opens_query: bool) -> _Parentheses:
-        """Return the parentheses that open within these, after the token `before`."""
+        """Returns the parentheses that open within these, after the token `before`."""
         relation, self.expects_relation = self.expects_relation, False
         is_call = not opens_query and not relation and before is not None and before.is_name
         return _Parentheses(relation and not opens_query, relation, is_call)
 
     def heeds(self, token: SqlToken, before: SqlToken | None) -> bool:
-        """Take a word that says where relations are. Return whether it is one."""
+        """Takes a word that tells where relations are. Returns whether it is one."""
         if token.is_word("FROM"):
             # EXTRACT(YEAR FROM x), IS DISTINCT FROM x
             is_distinct = before is not None and before.is_word("DISTINCT")
@@ -221,7 +223,7 @@ class _Parentheses:
 
 
 def _reference(cursor: Cursor) -> Reference | None:
-    """The table that a relation begins with; None if it is a function."""
+    """Parses the table that a relation begins with; None if it is a function."""
     start = cursor.tokens[cursor.at].start
     names = cursor.names()
     if cursor.sees("("):
@@ -259,7 +261,7 @@ _AFTER_RELATION = (
 
 
 def _defined(query: Cursor) -> set[str]:
-    """The names that WITH defines, in lower case."""
+    """Returns the names that WITH defines, in lower case."""
     found = set()
     tokens = query.tokens
     for at in range(query.at + 1, query.end - 2):

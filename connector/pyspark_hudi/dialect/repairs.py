@@ -15,7 +15,7 @@ from pyspark_hudi.dialect.tables import StatementTarget
 
 
 def _changed(target: StatementTarget, action: str) -> float:
-    """Seconds that it took."""
+    """Returns how many seconds an action took."""
     begun = time.monotonic()
     target.call(calls.change_index, IndexChange(action))
     return round(time.monotonic() - begun, 3)
@@ -49,7 +49,7 @@ def _delete(target: StatementTarget, given: Given) -> Rows:
 
 
 def _export(target: StatementTarget, given: Given) -> Rows:
-    """Into a folder of the process that runs CALL, a file for each instant."""
+    """Exports instants to a folder of the process that runs CALL, one file each."""
     folder = needed(given, "local_folder")
     if not os.path.isdir(folder):
         raise ConfigError(f"Cannot export instants of {target.shown} to {folder}: it is no folder of this machine")

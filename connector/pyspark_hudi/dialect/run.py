@@ -1,5 +1,5 @@
-"""Runs SQL: decides which statements are hudi-py's and which Spark's, and puts parameters into their text as constants:
-`:name` and `?` of `args`, `{name}` of keyword arguments."""
+"""Runs SQL: decides which statements hudi-py runs and which Spark, and replaces parameters by constants: `:name` and
+`?` from `args`, `{name}` from keyword arguments."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ STATEMENTS: Final = (
     *call.STATEMENTS,
     *queries.STATEMENTS,
 )
-"""Every kind of statement that hudi-py runs. The first that fits decides."""
+"""Every kind of statement that hudi-py runs. The first match decides."""
 _NAMED: Final = re.compile(rf"\bhudi(-py)?\b|\bAS\s+OF\b|\bINSERT\b|\b({'|'.join(FUNCTIONS)})\b", re.IGNORECASE)
-"""What queries have that Spark itself cannot run: paths of tables, times, inserts after WITH, functions of tables by
+"""Signs of queries that Spark itself cannot run: paths of tables, times, inserts after WITH, table functions called by
 name."""
 
 
 def sql(spark: SparkSession, text: str, args: Args | None = None) -> DataFrame:
-    """Run a statement of Spark SQL.
+    """Runs a statement of Spark SQL.
 
     Hudi tables have the names that `register_sql` or `CREATE TABLE ... USING hudi-py` gave them, or are named by their
     path: hudi.`/data/trips`. Statements that name none of them go to `spark.sql` as they are.
@@ -73,7 +73,7 @@ def sql(spark: SparkSession, text: str, args: Args | None = None) -> DataFrame:
 
 
 def run_if_hudi(spark: SparkSession, text: str, args: Args | None, given: Mapping[str, Any]) -> DataFrame | None:
-    """The result of a statement that Spark itself cannot run, because it concerns Hudi tables; None for others.
+    """Runs a statement that Spark itself cannot run, because it concerns Hudi tables; returns None for others.
 
     Args:
         given: values for `{name}` in the statement; those of queries are left to Spark.
@@ -94,9 +94,9 @@ def run_if_hudi(spark: SparkSession, text: str, args: Args | None, given: Mappin
 
 
 def _statement(spark: SparkSession, text: str, args: Args | None) -> DataFrame | None:
-    """None: the statement is Spark's."""
+    """Parses a statement; None if it is Spark's."""
     tokens = tokens_of(text)
-    if tokens is None:  # Spark knows what is wrong with it
+    if tokens is None:  # Spark will report the error
         return None
     if args:
         text = bound(text, args)
@@ -105,7 +105,7 @@ def _statement(spark: SparkSession, text: str, args: Args | None) -> DataFrame |
 
 
 def run_statement(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Run a statement if it concerns Hudi tables. Return None for others."""
+    """Runs a statement if it concerns Hudi tables. Returns None for others."""
     verb = Cursor(cursor.text, cursor.tokens)
     if verb.take("WITH"):
         verb.until("SELECT", "INSERT", "FROM", "VALUES")
@@ -118,7 +118,7 @@ Args = Mapping[str, Any] | Sequence[Any]
 
 
 def bound(text: str, args: Args) -> str:
-    """The statement with constants in place of its markers, as `spark.sql(text, args)` takes them.
+    """Replaces markers of a statement by constants, like `spark.sql(text, args)`.
 
     Raises:
         ConfigError: a marker has no value, or the value has no constant in SQL.
@@ -152,8 +152,8 @@ _missing: Any = object()
 
 @contextmanager
 def filled(spark: SparkSession, text: str, given: Mapping[str, Any]) -> Iterator[str]:
-    """The statement with what `spark.sql(text, **given)` puts in place of `{name}`: constants, and names for
-    DataFrames, which exist in the context."""
+    """Replaces `{name}` in a statement as `spark.sql(text, **given)` does: by constants, and by names of DataFrames,
+    which exist within the context."""
     views = _Views()
     try:
         yield views.vformat(text, (), given)
@@ -176,13 +176,13 @@ class _Views(string.Formatter):
 
 
 def _placed(value: Any) -> str:
-    """A constant within a statement: its minus after another one would begin a comment, up to the end of the line."""
+    """Formats a constant within a statement: two minus signs would begin a comment."""
     found = constant(value)
     return f" {found}" if found.startswith("-") else found
 
 
 def constant(value: Any) -> str:
-    """A Python value as a constant of Spark SQL, in the type that `lit` gives it.
+    """Formats a Python value as a Spark SQL constant, in the type that `lit` gives it.
 
     Raises:
         ConfigError: it is of another type.
@@ -192,7 +192,7 @@ def constant(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int):
-        return str(int(value))  # those of enumerations show themselves in other ways, as do NumPy's numbers
+        return str(int(value))  # enumerations and NumPy's numbers have other forms
     if isinstance(value, float):
         return f"CAST('{float(value)!r}' AS DOUBLE)"
     if isinstance(value, str):
@@ -202,7 +202,7 @@ def constant(value: Any) -> str:
     if isinstance(value, (bytes, bytearray)):
         return f"X'{value.hex()}'"
     if isinstance(value, datetime.datetime):
-        # like PySpark, which takes times without a zone for those of this process
+        # like PySpark, which takes times without a zone for times of this process
         return f"TIMESTAMP '{value.astimezone(datetime.timezone.utc).isoformat(sep=' ')}'"
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs SHOW PARTITIONS t [PARTITION (...)]: the paths in the column `partition`, those of slash-separated dates as
-    values. Partitions without rows are listed before the first commit (`ShowHoodieTablePartitionsCommand`, 1.2.0).
-    None: not a Hudi table."""
+    """Runs SHOW PARTITIONS t [PARTITION (...)]: the paths in the column `partition`, slash-separated dates as values.
+    Partitions without rows are listed before the first commit (`ShowHoodieTablePartitionsCommand`, 1.2.0). Returns None
+    if it is not a Hudi table."""
     cursor.need("SHOW", "PARTITIONS")
     target = tables.find(cursor.names())
     if target is None:
@@ -48,7 +48,7 @@ def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def show_tables(tables: Tables, cursor: Cursor) -> DataFrame:
-    """Runs SHOW TABLES [IN schema] [LIKE pattern] as Spark does, with the tables of `register_sql` once."""
+    """Runs SHOW TABLES [IN schema] [LIKE pattern] as Spark does, listing each table of `register_sql` once."""
     with raised_here():
         listed = tables.spark.sql(cursor.text)
     behind = catalog.tables_behind(tables.spark, [(row[0], row[1]) for row in listed.collect() if not row[2]])
@@ -60,8 +60,8 @@ def show_tables(tables: Tables, cursor: Cursor) -> DataFrame:
 
 
 def show_create_table(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs SHOW CREATE TABLE t: the statement that registers the table, or makes one like it. None: not a Hudi table,
-    or one of the session's catalog, of which Spark knows it."""
+    """Runs SHOW CREATE TABLE t: returns the statement that registers the table, or creates one like it. Returns None
+    for other tables, and for those of the session's catalog, which Spark knows."""
     cursor.need("SHOW", "CREATE", "TABLE")
     target = tables.find(cursor.names())
     if target is None or target.of_catalog:
@@ -98,8 +98,8 @@ def show_create_table(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def show_table_extended(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs SHOW TABLE EXTENDED [IN schema] LIKE pattern as Spark does, with the tables of `register_sql` once: as the
-    tables that they are, and not as the views by which they are read. None: with PARTITION, which is Spark's."""
+    """Runs SHOW TABLE EXTENDED [IN schema] LIKE pattern as Spark does, listing each table of `register_sql` once, as a
+    table rather than as its view. Returns None with PARTITION, which Spark runs."""
     if any(token.is_word("PARTITION") for token in cursor.tokens):
         return None
     spark = tables.spark
@@ -123,7 +123,7 @@ def show_table_extended(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def _has(target: StatementTarget, path: str, values: Mapping[str, str | None]) -> bool:
-    """Whether a partition has these values, of the first partition columns."""
+    """Tells whether the first partition columns of a partition have these values."""
     fields = target.config.partition_fields
     segments = path.split("/")
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""What a statement of SQL is that hudi-py runs."""
+"""Declares the SQL statements that hudi-py runs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SqlStatement:
-    """A kind of statement: how it is recognised, who runs it, and what the documentation says of it."""
+    """A kind of statement: how to recognise, run and document it."""
 
     begins: tuple[str, ...]
-    """The words with which it may begin, after a WITH clause if it has one."""
+    """The words with which it may begin, after a WITH clause if there is one."""
     run: Callable[[Tables, Cursor], DataFrame | None]
-    """Parses and runs a statement. Returns None if it is Spark's, as it concerns no Hudi table."""
+    """Parses and runs a statement. Returns None if it concerns no Hudi table, so that Spark runs it."""
     syntax: str = ""
-    """For docs/sql.md, in which statements without syntax have no row."""
+    """Syntax for docs/sql.md, which omits statements without it."""
     notes: str = ""
 
     def sees(self, cursor: Cursor) -> bool:
-        """Whether a statement is of this kind."""
+        """Tells whether a statement is of this kind."""
         return any(cursor.sees(*words.split()) for words in self.begins)
 
     def may_begin_with(self, word: str) -> bool:
-        """Whether there are statements of this kind with this first word, in upper case."""
+        """Tells whether statements of this kind may begin with a word, in upper case."""
         return any(words.split()[0] == word for words in self.begins)

@@ -1,4 +1,4 @@
-"""Store assignment: the values of a statement in the types of a table's columns, as Spark has it in ANSI mode.
+"""Store assignment: casts the values of a statement to the types of a table's columns, as Spark does in ANSI mode.
 
 Source: `Cast.canANSIStoreAssign` and `TableOutputResolver`, Spark 4.
 """
@@ -29,7 +29,7 @@ _TIMES = (DateType, TimestampType, TimestampNTZType)
 
 
 def stored(source: DataType, target: DataType, text: str, column: str, *, by_name: bool = False) -> str:
-    """The expression `text` of one type as a value of a column (`column` is its name) of another type.
+    """Casts the expression `text` to the type of the column named `column`.
 
     Args:
         by_name: whether members of structs are those of the same name, of which `fits_by_name` is true, and not those
@@ -54,7 +54,7 @@ def stored(source: DataType, target: DataType, text: str, column: str, *, by_nam
             for own, given in pairs
         )
         return f"CASE WHEN {text} IS NOT NULL THEN named_struct({members}) END"
-    variable = f"_{column.count('.')}"  # of lists within lists
+    variable = f"_{column.count('.')}"  # for lists within lists
     if isinstance(source, ArrayType) and isinstance(target, ArrayType):
         kinds = source.elementType, target.elementType
         return f"transform({text}, {variable} -> {stored(*kinds, variable, f'{column}.element', by_name=by_name)})"
@@ -84,7 +84,7 @@ def stored(source: DataType, target: DataType, text: str, column: str, *, by_nam
 def _members(
     source: StructType, target: StructType, column: str, *, by_name: bool
 ) -> list[tuple[StructField, StructField]]:
-    """The members of a column's structs, each with the one that is stored in it."""
+    """Pairs the members of a column's structs with those that are stored in them."""
     if len(source) != len(target):
         raise SchemaMismatchError(
             f"Cannot write incompatible data to the column '{column}': it has the members {', '.join(target.names)}, "
@@ -97,7 +97,7 @@ def _members(
 
 
 def fits_by_name(source: DataType, target: DataType) -> bool:
-    """Whether the structs in a type have the names of those in a column's type, in any order."""
+    """Tells whether the structs in a type have the names of those in a column's type, in any order."""
     if isinstance(source, StructType) and isinstance(target, StructType):
         given = {field.name.lower(): field for field in source}
         return given.keys() == {field.name.lower() for field in target} and all(
@@ -111,12 +111,12 @@ def fits_by_name(source: DataType, target: DataType) -> bool:
 
 
 def same(source: DataType, target: DataType) -> bool:
-    """Whether the types differ in nothing but what may be null."""
+    """Tells whether the types differ only in nullability."""
     return source.simpleString() == target.simpleString()
 
 
 def _assignable(source: DataType, target: DataType) -> bool:
-    """Whether Spark stores values of a type without members in a column of another type."""
+    """Tells whether Spark stores values of a type without members in a column of another type."""
     if isinstance(source, NullType):
         return True
     if isinstance(target, StringType):

@@ -1,4 +1,4 @@
-"""The Hudi tables that a session's statements name."""
+"""Resolves the Hudi tables that a session's statements name."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ Row: TypeAlias = dict[str, Any]
 """A row of a report or procedure: values by column, in their order."""
 
 PREFIXES = ("hudi", "hudi-py")
-"""What stands before a path: hudi.`/path`."""
+"""Prefixes of a path: hudi.`/path`."""
 _CATALOG = "spark_catalog"
 NEEDLESS = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
-"""Apache Hudi drops columns by ALTER TABLE with this option alone. As one of writes it is refused, since rows without a
-column would drop it; statements give every column."""
+"""Apache Hudi drops columns by ALTER TABLE only with this option. As a write option it is refused, since rows without a
+column would drop it; statements provide every column."""
 
 
 class Tables:
-    """The tables and options that statements of a session may name."""
+    """The tables and options available to a session's statements."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
 
     def path_of(self, names: Sequence[str]) -> str | None:
-        """The path of a table named by path, or registered by this session; None for others."""
+        """Returns the path of a table named by path, or registered by this session; None for others."""
         if len(names) == 2 and names[0].lower() in PREFIXES and any(each in names[1] for each in "/:~"):
             return checked_path(names[1], "read")
         known = catalog.registered(self.spark)
         return known.get(catalog.qualified(self.spark, _name(names))) if known else None
 
     def read_options(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Those of reads that a table was registered with by this session."""
+        """Returns the read options with which this session registered a table."""
         found = catalog.noted(self.spark, _name(names))
         return {} if found is None else found.options
 
     def find(self, names: Sequence[str]) -> StatementTarget | None:
-        """The table of a statement that changes it, registered by any session; after `enable` also one that the
-        session's catalog has as a Hudi table. None: not a Hudi table."""
+        """Finds the target of a statement, registered by any session; after `enable` also a Hudi table of the session's
+        catalog. Returns None for other tables."""
         path, name = self.path_of(names), _name(names)
         if path is None and is_enabled(self.spark) and not name.lower().endswith(catalog.SUFFIX):
             entry = entry_of(self.spark, name)
@@ -71,17 +71,17 @@ class Tables:
 
     @cached_property
     def configured(self) -> Mapping[str, str]:
-        """Options that the session was given (`SET hoodie... = ...`)."""
+        """Returns options set in the session (`SET hoodie... = ...`)."""
         found: Mapping[str, Any] = self.spark.conf.getAll
         return {key: str(value) for key, value in found.items() if key.startswith("hoodie.")}
 
     def options(self) -> dict[str, str]:
-        """Those of reads and writes."""
+        """Returns the options of reads and writes."""
         given = self.configured.items()
         return {key: value for key, value in given if key != NEEDLESS and not key.startswith(OF_SQL)}
 
     def nothing(self) -> DataFrame:
-        """What statements without rows return."""
+        """Returns the result of statements without rows."""
         return self.spark.createDataFrame([], StructType([]))
 
 
@@ -93,11 +93,11 @@ class StatementTarget:
     names: tuple[str, ...]
     path: str
     of_catalog: bool = False
-    """Whether others registered it: its entry is theirs."""
+    """Whether the entry in the catalog belongs to others."""
     seen: str | None = None
-    """What the rows of a write have read of it, see `pyspark_hudi.seen`."""
+    """The state of the table that the rows of a write come from, see `pyspark_hudi.seen`."""
     given: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The options of a write itself."""
+    """The write's own options."""
 
     @property
     def spark(self) -> SparkSession:
@@ -105,34 +105,34 @@ class StatementTarget:
 
     @property
     def is_path(self) -> bool:
-        """Whether it was named by its path."""
+        """Tells whether it was named by its path."""
         return len(self.names) == 2 and self.names[0].lower() in PREFIXES
 
     @property
     def name(self) -> str:
-        """As it was named, with dots."""
+        """Returns its name as given, with dots."""
         return _name(self.names)
 
     @property
     def shown(self) -> str:
-        """For errors."""
+        """Returns its name for errors."""
         return ".".join(self.names)
 
     def view(self, name: str) -> list[Row]:
-        """The rows of a report on the table: see the option `view`."""
+        """Returns the rows of a report on the table: see the option `view`."""
         return _rows(remote(self.spark, calls.report, self.path, {read_config.VIEW.key: name}))
 
     def procedure(self, name: str, given: Mapping[str, Any]) -> list[Row]:
-        """The rows of a procedure of `hudi_py.inspect.procedures`."""
+        """Returns the rows of a procedure of `hudi_py.inspect.procedures`."""
         return _rows(remote(self.spark, calls.procedure, self.path, {}, name, given))
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Runs a function of `pyspark_hudi.calls` that changes the table, with the options of writes."""
+        """Runs a function of `pyspark_hudi.calls` that changes the table, with write options."""
         return remote(self.spark, function, self.path, self.options, *arguments)
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """Those of writes: the table's properties `hoodie.`, which prevail, and the session's, as in Apache Hudi."""
+        """Returns write options: the table's properties `hoodie.`, which win, and the session's, as in Apache Hudi."""
         own = {}
         if not (self.is_path or self.of_catalog):
             own = catalog.properties_of(self.spark, self.name)
@@ -143,16 +143,16 @@ class StatementTarget:
 
     @property
     def configured(self) -> Mapping[str, str]:
-        """As `options`, also those of statements."""
+        """Returns `options` including those of statements."""
         return {**self.tables.configured, **self.options}
 
     @cached_property
     def config(self) -> TableConfig:
-        """Its properties. Raises TableNotFoundError if there is no table."""
+        """Returns its properties. Raises TableNotFoundError if there is no table."""
         return TableConfig({row["key"]: row["value"] for row in self.view("properties")})
 
     def exists(self) -> bool:
-        """Whether there is a table at the path."""
+        """Tells whether there is a table at the path."""
         try:
             return bool(self.config.properties)
         except TableNotFoundError:
@@ -160,13 +160,13 @@ class StatementTarget:
 
     @cached_property
     def schema(self) -> StructType:
-        """Its columns without meta columns."""
+        """Returns its columns without meta columns."""
         with raised_here():
             found = self.spark.read.format(FORMAT).load(self.path).schema
         return StructType([field for field in found if field.name not in META_FIELDS])
 
     def field(self, name: str) -> StructField:
-        """A column by its name. Raises ConfigError if there is none."""
+        """Returns a column by name. Raises ConfigError if there is none."""
         for each in self.schema:
             if each.name.lower() == name.lower():
                 return each
@@ -184,8 +184,8 @@ class StatementTarget:
 
 
 def shortened(cursor: Cursor, target: StatementTarget) -> Cursor:
-    """What follows in a statement, with the table's name alone before columns that had its schema, and catalog, before
-    it: `spark_catalog.default.t.id` is `t.id`."""
+    """Removes catalog and schema before the table's name in the rest of a statement: `spark_catalog.default.t.id`
+    becomes `t.id`."""
     tokens, pieces, done = cursor.tokens, [], 0
     if target.is_path:
         return cursor
@@ -216,6 +216,6 @@ def _rows(report: bytes) -> list[Row]:
 
 
 def _name(names: Sequence[str]) -> str:
-    """Without Spark's own catalog, which is the only one."""
+    """Joins the names without Spark's own catalog, the only one."""
     parts = names[1:] if len(names) == 3 and names[0].lower() == _CATALOG else names
     return ".".join(parts)

@@ -1,5 +1,5 @@
-"""The text of a statement as tokens. What a statement takes over (queries, expressions, columns) stays as it was
-written, cut out between tokens."""
+"""Tokens of a statement. Parts that are passed on (queries, expressions, columns) keep their text, cut out between
+tokens."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _AFTER_OPERANDS = frozenset(
         *("WHERE", "XOR"),
     )
 )
-"""Words that follow an operand, and begin none."""
+"""Words that follow an operand, and do not begin one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlToken:
     text: str
-    """What is between the quotes, for names and constants in quotes."""
+    """For quoted names and constants, the text between the quotes."""
     kind: str
     """`name` (in backticks), `text`, `number`, or `word` for words and operators."""
     start: int
@@ -63,14 +63,15 @@ class SqlToken:
 
 
 def first_word(text: str) -> str:
-    """The first word of a statement, in upper case; empty if there is none."""
+    """Returns the first word of a statement, in upper case; empty if there is none."""
     first = next((each for each in lexemes(text) if each.kind != "comment"), None)
     found = "" if first is None or first.kind != "word" else text[first.start : first.end].upper()
     return found if found.isalpha() else ""
 
 
 def tokens_of(text: str) -> list[SqlToken] | None:
-    """The tokens of a statement without a semicolon at its end; None: it has what is no SQL, and Spark says what."""
+    """Splits a statement into tokens, without a trailing semicolon. Returns None if it contains something that is not
+    SQL, so that Spark reports it."""
     made: list[SqlToken] = []
     for each in lexemes(text):
         piece = text[each.start : each.end]
@@ -88,7 +89,7 @@ def tokens_of(text: str) -> list[SqlToken] | None:
 
 
 def _joined(tokens: Sequence[SqlToken]) -> list[SqlToken]:
-    """With `hudi-py` as one name, also where it is not in backticks."""
+    """Joins `hudi-py` to one name, also without backticks."""
     made: list[SqlToken] = []
     for token in tokens:
         if (
@@ -105,7 +106,7 @@ def _joined(tokens: Sequence[SqlToken]) -> list[SqlToken]:
 
 
 def _with_columns(tokens: list[SqlToken]) -> list[SqlToken]:
-    """With CASE and END as names, where they are columns and not parts of an expression CASE ... END."""
+    """Turns CASE and END into names if they are columns, not parts of an expression CASE ... END."""
     if not any(token.is_word("CASE", "END") for token in tokens):
         return tokens
     columns: set[int] = set()
@@ -124,7 +125,8 @@ def _with_columns(tokens: list[SqlToken]) -> list[SqlToken]:
 
 
 def _parts_of_cases(tokens: Sequence[SqlToken], columns: Collection[int]) -> set[int]:
-    """The numbers of the CASE and END that belong together. `columns`: receives those that are column names."""
+    """Returns the indexes of CASE and END tokens that belong together. Adds those that are column names to
+    `columns`."""
     open_: list[_Open] = []
     begun: set[int] = set()
     parts: set[int] = set()
@@ -141,7 +143,7 @@ def _parts_of_cases(tokens: Sequence[SqlToken], columns: Collection[int]) -> set
             open_.append(_Open(at, is_case=True))
             begun.add(at)
         elif word in (",", ";", *_CLOSING):
-            while open_ and open_[-1].is_case:  # no part of it can follow
+            while open_ and open_[-1].is_case:  # nothing after it can belong to it
                 open_.pop()
             if word in _CLOSING and open_:
                 open_.pop()
@@ -159,7 +161,7 @@ def _parts_of_cases(tokens: Sequence[SqlToken], columns: Collection[int]) -> set
 
 @dataclass(slots=True)
 class _Open:
-    """A parenthesis, or what may be an expression CASE, that nothing has closed yet."""
+    """An unclosed parenthesis, or a possible expression CASE."""
 
     at: int
     is_case: bool = False
@@ -168,7 +170,7 @@ class _Open:
 
 
 def _ends_operand(tokens: Sequence[SqlToken], at: int) -> bool:
-    """Whether an operand may end with a token, so that an operator or the end of an expression follows."""
+    """Tells whether an operand may end with a token, so that an operator or the end of an expression follows."""
     if at < 0:
         return False
     token = tokens[at]
@@ -178,14 +180,14 @@ def _ends_operand(tokens: Sequence[SqlToken], at: int) -> bool:
 
 
 def _may_begin_case(tokens: Sequence[SqlToken], at: int) -> bool:
-    """Whether what follows CASE can be an operand, or WHEN."""
+    """Tells whether an operand, or WHEN, may follow CASE."""
     return at + 1 < len(tokens) and (
         _is_certain(tokens, at) or tokens[at + 1].is_word("WHEN", "(", "-", "+", "~", "?", ":")
     )
 
 
 def _is_certain(tokens: Sequence[SqlToken], at: int) -> bool:
-    """Whether a token is CASE with an operand behind it, so that it cannot be a column."""
+    """Tells whether a token is CASE followed by an operand, so that it cannot be a column."""
     token, after = tokens[at], tokens[at + 1]
     if not token.is_word("CASE") or _ends_operand(tokens, at - 1) or (at and tokens[at - 1].text == "."):
         return False
@@ -193,7 +195,7 @@ def _is_certain(tokens: Sequence[SqlToken], at: int) -> bool:
 
 
 def _is_clause(tokens: Sequence[SqlToken], at: int) -> bool:
-    """Whether WHEN begins a clause of MERGE."""
+    """Tells whether WHEN begins a clause of MERGE."""
     after = tokens[at + 1 : at + 3]
     return bool(after) and (
         after[0].is_word("MATCHED") or (len(after) > 1 and after[0].is_word("NOT") and after[1].is_word("MATCHED"))
@@ -219,7 +221,7 @@ class Cursor:
         return self.tokens[self.at] if self.at < self.end else None
 
     def sees(self, *words: str) -> bool:
-        """Whether these words follow."""
+        """Tells whether these words follow."""
         following = self.tokens[self.at : min(self.at + len(words), self.end)]
         return len(following) == len(words) and all(
             token.is_word(word) for token, word in zip(following, words, strict=True)
@@ -249,7 +251,7 @@ class Cursor:
         return token.text
 
     def names(self) -> tuple[str, ...]:
-        """The parts of a name with dots."""
+        """Takes the parts of a dotted name."""
         parts = [self.name()]
         while self.take("."):
             parts.append(self.name())
@@ -263,7 +265,7 @@ class Cursor:
         return token.text
 
     def group(self) -> Cursor:
-        """What is between the parenthesis that follows and the one that closes it."""
+        """Returns the tokens between the next parenthesis and its counterpart."""
         self.need("(")
         start = self.at
         self.skip_to(lambda: self.sees(")"))
@@ -271,7 +273,7 @@ class Cursor:
         return Cursor(self.text, self.tokens, start, self.at - 1)
 
     def skip_to(self, found: Callable[[], bool]) -> None:
-        """Goes on to where `found` is true, outside of parentheses and CASE that open on the way, or to the end."""
+        """Skips to where `found` is true, outside of parentheses and CASE that open on the way, or to the end."""
         depth = 0
         while self.at < self.end:
             if depth == 0 and found():
@@ -284,13 +286,13 @@ class Cursor:
             self.at += 1
 
     def until(self, *words: str) -> Cursor:
-        """The part up to one of the words, outside of parentheses, or to the end."""
+        """Returns the part up to one of the words, outside of parentheses, or to the end."""
         start = self.at
         self.skip_to(lambda: any(self.sees(word) for word in words))
         return Cursor(self.text, self.tokens, start, self.at)
 
     def parts(self) -> Iterator[Cursor]:
-        """The parts between commas."""
+        """Yields the parts between commas."""
         while self.at < self.end:
             yield self.until(",")
             if self.at < self.end:
@@ -307,20 +309,20 @@ class Cursor:
 
     @property
     def source(self) -> str:
-        """The text from here to the end."""
+        """Returns the text from here to the end."""
         if self.at >= self.end:
             return ""
         return self.text[self.tokens[self.at].start : self.tokens[self.end - 1].end]
 
 
 def value_of(part: Cursor) -> str:
-    """The text of a value that a statement gives to a column; DEFAULT by itself is NULL, as nothing else is kept."""
+    """Returns the text of a column's value; DEFAULT by itself is NULL, since no other default is stored."""
     alone = part.end == part.at + 1 and part.token is not None and part.token.is_word("DEFAULT")
     return "NULL" if alone else part.source
 
 
 def properties(cursor: Cursor) -> dict[str, str]:
-    """Keys and values of TBLPROPERTIES or OPTIONS."""
+    """Parses keys and values of TBLPROPERTIES or OPTIONS."""
     found = {}
     for part in cursor.parts():
         key = property_key(part)
@@ -335,5 +337,5 @@ def properties(cursor: Cursor) -> dict[str, str]:
 
 
 def property_key(part: Cursor) -> str:
-    """The key of a property: a constant, or a name with dots."""
+    """Parses the key of a property: a constant, or a dotted name."""
     return part.constant() if part.token is not None and part.token.kind == "text" else ".".join(part.names())

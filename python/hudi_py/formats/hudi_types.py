@@ -267,6 +267,10 @@ def shared_names(avro: Any, whole: Any = None) -> Any:
 
     Avro allows one definition of a name. Needed where columns are combined, and where some columns of `whole` are left
     out, since others may refer to a type that they define.
+
+    Args:
+        avro: a schema, whose names may be defined several times, or in `whole` only.
+        whole: the schema that it was taken from.
     """
     known = {kind["name"]: kind for kind in _shared(whole)}
     known |= {kind["name"]: kind for kind in _shared(avro)}

@@ -1,4 +1,4 @@
-"""Telling other systems what was done to a table outside of writes: by services, restores, changes of its columns."""
+"""Reports actions outside of writes, such as services, restores and column changes, to other systems."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hudi_py.transaction.session import TableSession
 
 _log = logging.getLogger(__name__)
 _UNREGISTERED = frozenset({Action.CLEAN, Action.SAVEPOINT})
-"""Actions that change nothing that catalogs hold."""
+"""Actions that change nothing that catalogs store."""
 
 
 @contextmanager
 def announced(storage: Storage, options: Options, storage_options: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Publishes the table to Iceberg, registers it with catalogs and reports metrics, as options ask for, if an action
+    """Publishes the table to Iceberg, registers it with catalogs and reports metrics, as options request, if an action
     is completed in the context. Failures are warnings, unless options say otherwise.
 
     Raises:
@@ -47,7 +47,7 @@ def announced(storage: Storage, options: Options, storage_options: Mapping[str, 
     yield
     try:
         done = new(session.timeline())
-    except Exception as error:  # whatever failed, what was done stands
+    except Exception as error:  # whatever failed, the action is done
         _log.warning("other systems do not learn of the newest actions on %s: %s", storage.uri, first_line(error))
         return
     if not done:

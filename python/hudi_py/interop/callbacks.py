@@ -1,4 +1,4 @@
-"""Telling an HTTP service of each commit (`HoodieWriteCommitHttpCallbackClient`, `HoodieWriteCommitCallbackMessage`,
+"""Notifies an HTTP service of each commit (`HoodieWriteCommitHttpCallbackClient`, `HoodieWriteCommitCallbackMessage`,
 1.2.0)."""
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _KEY_HEADER: Final = "HUDI-CALLBACK-KEY"
 
 @dataclass(frozen=True, slots=True)
 class CommitCallback:
-    """Sends a message after each commit. Implements `AfterCommit`. Key and headers come with the session."""
+    """Sends a message after each commit. Implements `AfterCommit`. The session provides key and headers."""
 
     url: str
     timeout_s: int
 
     @classmethod
     def of(cls, options: Options) -> CommitCallback | None:
-        """The callback that options ask for; None if it is off.
+        """Builds the callback that options request; None if it is off.
 
         Raises:
             ConfigError: there is no address, or a header is not `name:value`.
         """
         if not options.get(config.CALLBACK_ENABLED):
             return None
-        options.get(config.CALLBACK_CLASS)  # refuses classes that are not there
+        options.get(config.CALLBACK_CLASS)  # refuses unknown classes
         url = options.get(config.CALLBACK_URL)
         if url is None:
             raise ConfigError(
@@ -50,7 +50,7 @@ class CommitCallback:
         return cls(checked_url(url), options.get(config.CALLBACK_TIMEOUT_S))
 
     def check(self, config: TableConfig) -> None:
-        """See `AfterCommit.check`. Any table will do."""
+        """See `AfterCommit.check`. Accepts any table."""
 
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
         """Sends the message. A failure is a warning, as in Apache Hudi."""
@@ -87,7 +87,7 @@ def _message(session: TableSession, committed: Committed) -> dict[str, Any]:
 
 
 def _stat(stat: WriteStat) -> dict[str, Any]:
-    """The members of `HoodieWriteStat` that Jackson writes, which are more than in commit metadata."""
+    """Returns the members of `HoodieWriteStat` that Jackson writes, which are more than in commit metadata."""
     logs = stat.compacted or CompactedLogs()
     return {
         "numUpdates": 0,
@@ -102,12 +102,12 @@ def _stat(stat: WriteStat) -> dict[str, Any]:
 
 
 def _present(value: Any) -> dict[str, Any]:
-    """An `Option` as Jackson writes it, which leaves its value out; here it is added."""
+    """Converts an `Option` as Jackson does, which leaves its value out; here it is added."""
     return {"empty": False, "present": True, "value": value}
 
 
 def _sent_headers(secrets: Mapping[str, str]) -> dict[str, str]:
-    """Key and headers, given among the options of the storage."""
+    """Returns key and headers, given among the storage options."""
     key = secrets.get(config.CALLBACK_API_KEY.key, config.CALLBACK_API_KEY.default)
     found = {_KEY_HEADER: key}
     for part in filter(str.strip, secrets.get(config.CALLBACK_HEADERS.key, "").split(";")):

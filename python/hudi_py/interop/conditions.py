@@ -1,6 +1,6 @@
-"""Conditions of other engines as text of our filter grammar, where both mean the same.
+"""Translates conditions of other engines to our filter grammar, where both mean the same.
 
-What an engine pushes down only saves reading: it still applies its condition itself. So a part that has no exact
+An engine pushes conditions down only to save reading: it still applies them itself. So a part without an exact
 counterpart is left out, and more rows are read.
 """
 
@@ -13,14 +13,14 @@ from typing import Final
 import pyarrow as pa
 
 SWAPPED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""Comparisons, and what they become when the sides change places."""
+"""Comparisons, and their counterparts with sides swapped."""
 
 
 class Conditions:
-    """Makes conditions on the columns of a schema. Each method returns None for what has no exact counterpart.
+    """Builds conditions on the columns of a schema. Each method returns None if there is no exact counterpart.
 
-    Only whole numbers, texts, booleans and dates are compared, with values of their own kind: engines differ in how
-    they compare floating-point numbers and times, and in what they cast.
+    Only whole numbers, text, booleans and dates are compared, with values of their own kind: engines differ in how they
+    compare floating-point numbers and times, and in their casts.
     """
 
     def __init__(self, schema: pa.Schema, *, ignore_case: bool = False) -> None:
@@ -28,12 +28,12 @@ class Conditions:
         self._folded = {name.lower(): name for name in schema.names} if ignore_case else {}
 
     def compared(self, column: str, comparison: str, value: object) -> str | None:
-        """`column <comparison> value`; `comparison` is one of `SWAPPED`."""
+        """Returns `column <comparison> value`; `comparison` is one of `SWAPPED`."""
         name, literal = self._column(column), self._literal(column, value)
         return None if name is None or literal is None else f"{name} {comparison} {literal}"
 
     def one_of(self, column: str, values: Sequence[object]) -> str | None:
-        """`column IN (values)`."""
+        """Returns `column IN (values)`."""
         name = self._column(column)
         literals = [self._literal(column, value) for value in values]
         known = [literal for literal in literals if literal is not None]
@@ -42,7 +42,7 @@ class Conditions:
         return f"{name} IN ({', '.join(known)})"
 
     def is_null(self, column: str, *, negated: bool = False) -> str | None:
-        """`column IS [NOT] NULL`."""
+        """Returns `column IS [NOT] NULL`."""
         name = self._column(column)
         return None if name is None else f"{name} IS {'NOT ' if negated else ''}NULL"
 
@@ -67,12 +67,12 @@ class Conditions:
 
 
 def every(parts: Iterable[str | None]) -> str | None:
-    """A condition that holds at least where all parts hold; the unknown ones are left out."""
+    """Returns a condition that holds at least where all parts hold; unknown parts are left out."""
     known = [f"({part})" for part in parts if part is not None]
     return " AND ".join(known) or None
 
 
 def either(parts: Sequence[str | None]) -> str | None:
-    """A condition that holds where one of the parts does; None if one is unknown."""
+    """Returns a condition that holds where one of the parts does; None if one is unknown."""
     known = [f"({part})" for part in parts if part is not None]
     return " OR ".join(known) if known and len(known) == len(parts) else None

@@ -1,4 +1,5 @@
-"""SQL of DuckDB over scans: only the columns that a query names are read, and files that its conditions need."""
+"""Runs DuckDB queries over scans, reading only the columns that a query names, and the files that its conditions
+need."""
 
 from __future__ import annotations
 
@@ -48,19 +49,19 @@ def query(
 
 
 def narrowed(sql: str, tables: Mapping[str, Scan], connection: duckdb.DuckDBPyConnection) -> dict[str, Scan]:
-    """Narrows scans to the columns and rows that a query needs. Where that is not certain from its text and from what
-    the connection has (macros, views, a collation), all are read."""
+    """Narrows scans to the columns and rows that a query needs. Reads everything unless its text and the connection
+    (macros, views, a collation) make that certain."""
     import sqlglot
 
     try:
         statements = [each for each in sqlglot.parse(sql, read="duckdb") if each is not None]
-    except sqlglot.errors.SqlglotError:  # DuckDB will say what is wrong, or knows more than the parser
+    except sqlglot.errors.SqlglotError:  # DuckDB will report the error, or knows more than the parser
         return dict(tables)
     words = _words(statements, tables) if _is_plain(statements, tables, connection) else None
     if words is None:
         return dict(tables)
     [(collation,)] = connection.execute("SELECT current_setting('default_collation')").fetchall()
-    compares = len(statements) == 1 and not collation  # a collation has rules of its own for which texts are equal
+    compares = len(statements) == 1 and not collation  # a collation has its own rules for equal text
     result = {}
     for name, scan in tables.items():
         names = scan.schema.names
@@ -71,7 +72,7 @@ def narrowed(sql: str, tables: Mapping[str, Scan], connection: duckdb.DuckDBPyCo
 
 
 def _is_plain(statements: Iterable[exp.Expr], tables: Iterable[str], connection: duckdb.DuckDBPyConnection) -> bool:
-    """Whether a query has only syntax whose columns are all named in it, and nothing of the connection names others."""
+    """Tells whether a query has only syntax that names all of its columns, and the connection adds no others."""
     from sqlglot import exp
 
     known = (
@@ -110,31 +111,32 @@ def _is_plain(statements: Iterable[exp.Expr], tables: Iterable[str], connection:
 
 
 def _names_nothing(connection: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> bool:
-    """Whether a connection has no macro, and no view over one of the tables: a query's text hides what they read."""
+    """Tells whether a connection has no macro, and no view over one of the tables: a query's text hides what they
+    read."""
     macros = "SELECT 1 FROM duckdb_functions() WHERE NOT internal AND function_type LIKE '%macro%' LIMIT 1"
     if connection.execute(macros).fetchall():
         return False
     views = connection.execute("SELECT lower(sql) FROM duckdb_views() WHERE NOT internal").fetchall()
-    # A scan that an earlier query registered is a view, too: only what follows its name counts
+    # A scan that an earlier query registered is also a view, so only the text after its name counts
     bodies = " ".join(text.partition(" as ")[2] for (text,) in views)
     return not any(re.search(rf"\b{re.escape(name.lower())}\b", bodies) for name in tables)
 
 
 def _functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
-    """Names of DuckDB's own functions that see their arguments only, in lower case."""
+    """Returns names of DuckDB's own functions that only see their arguments, in lower case."""
     own = "SELECT function_name FROM duckdb_functions() WHERE internal AND function_type IN ('scalar', 'aggregate')"
     return {name.lower() for (name,) in connection.execute(own).fetchall()}
 
 
 def _words(statements: Iterable[exp.Expr], tables: Iterable[str]) -> frozenset[str] | None:
-    """Identifiers in a query, in lower case; None if it may ask for all columns of one of the tables."""
+    """Returns identifiers in a query, in lower case; None if it may need all columns of one of the tables."""
     from sqlglot import exp
 
     result: set[str] = set()
     for statement in statements:
         if any(not isinstance(star.parent, exp.Count) for star in statement.find_all(exp.Star)):
             return None
-        # A table's name or alias in place of a column is its whole row
+        # A table's name or alias used as a column means its whole row
         rows = {name.lower() for name in tables} | {alias.name.lower() for alias in statement.find_all(exp.TableAlias)}
         if any(column.name.lower() in rows for column in statement.find_all(exp.Column)):
             return None
@@ -143,8 +145,8 @@ def _words(statements: Iterable[exp.Expr], tables: Iterable[str]) -> frozenset[s
 
 
 def _needed(statement: exp.Expr, table: str, schema: pa.Schema, *, alone: bool) -> str | None:
-    """The conditions that the rows of a table must fulfil to count in a query. Known for a SELECT that names the table
-    once, in FROM or an inner join, and for its comparisons with constants.
+    """Returns conditions that rows of a table must fulfil to matter in a query. Found for a SELECT that names the table
+    once, in FROM or an inner join, from its comparisons with constants.
 
     Args:
         alone: whether columns without a table can only be those of this one.
@@ -180,7 +182,7 @@ def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _column_name(found: exp.Expr | None, alias: str, single: bool) -> str | None:
-    """The name of a column of the relation `alias`; None for anything else."""
+    """Returns the name of a column of the relation `alias`; None for anything else."""
     from sqlglot import exp
 
     if not isinstance(found, exp.Column) or len(found.parts) > 2:
@@ -209,7 +211,7 @@ def _condition(node: exp.Expr, alias: str, conditions: Conditions, single: bool)
 
 
 def _value(node: exp.Expr) -> object:
-    """The value of a constant; None: unknown."""
+    """Returns the value of a constant; None if it is unknown."""
     from sqlglot import exp
 
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and node.this.is_int:

@@ -1,4 +1,4 @@
-"""Requests over HTTP, by the standard library."""
+"""Sends HTTP requests with the standard library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from hudi_py.errors import ConfigError
 
 
 class HttpError(Exception):
-    """No answer, or one with a status from 300 on. Its text has neither headers nor the body of the request."""
+    """The request got no answer, or a status of 300 or above. The message contains neither headers nor the request's
+    body."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -24,7 +25,7 @@ class HttpError(Exception):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirected request would take its credentials to another host."""
+    """Refuses redirects, which would send the credentials to another host."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -43,11 +44,11 @@ class Client:
         checked_url(self.base)
 
     def get(self, path: str) -> Any:
-        """The JSON of the answer. Raises HttpError."""
+        """Gets JSON. Raises HttpError."""
         return _json(self._send("GET", path, None, {}))
 
     def post(self, path: str, body: Any) -> Any:
-        """Sends JSON; the JSON of the answer, None if it is empty. Raises HttpError."""
+        """Sends JSON and returns the answer's JSON, None if it is empty. Raises HttpError."""
         return _json(self._send("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"}))
 
     def post_text(self, text: str) -> None:
@@ -55,12 +56,12 @@ class Client:
         self._send("POST", "", text.encode(), {"Content-Type": "application/json; charset=UTF-8"})
 
     def post_form(self, path: str, values: Mapping[str, str]) -> Any:
-        """Sends a form; the JSON of the answer. Raises HttpError."""
+        """Sends a form and returns the answer's JSON. Raises HttpError."""
         kind = "application/x-www-form-urlencoded"
         return _json(self._send("POST", path, urlencode(values).encode(), {"Content-Type": kind}))
 
     def delete(self, path: str) -> None:
-        """Raises HttpError."""
+        """Sends DELETE. Raises HttpError."""
         self._send("DELETE", path, None, {})
 
     def _send(self, method: str, path: str, data: bytes | None, more: Mapping[str, str]) -> bytes:
@@ -78,7 +79,7 @@ class Client:
 
 
 def checked_url(url: str) -> str:
-    """Raises ConfigError unless it is an address of HTTP without a user in it."""
+    """Raises ConfigError unless the text is an HTTP address without a user."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise ConfigError(
@@ -107,7 +108,7 @@ def _json(body: bytes) -> Any:
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
-    """What a service says of an error, in short."""
+    """Summarises what a service says about an error."""
     try:
         text = error.read(4096).decode("utf-8", "replace").strip()
     except OSError:

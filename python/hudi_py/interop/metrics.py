@@ -1,7 +1,7 @@
-"""Metrics of writes and table services, by the names of Apache Hudi (`HoodieMetrics`, 1.2.0): what completed actions
-report, and where it goes.
+"""Metrics of writes and table services, under Apache Hudi's names (`HoodieMetrics`, 1.2.0): measures of completed
+actions, and their reporters.
 
-`reported(uri)` returns what the reporter `INMEMORY` holds in this process.
+`reported(uri)` returns the metrics that the reporter `INMEMORY` holds in this process.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from hudi_py.transaction.session import TableSession
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _memory: dict[str, dict[str, int]] = {}
-"""What INMEMORY has been told, by the URI of the table."""
+"""Metrics of INMEMORY, by the URI of the table."""
 _served: dict[int, dict[str, int]] = {}
-"""What PROMETHEUS serves, by port."""
+"""Metrics that PROMETHEUS serves, by port."""
 _suffix: Final = random.randrange(1 << 62)
 _deleted: set[tuple[str, str]] = set()
-"""Gateways and jobs that are forgotten when the process ends."""
+"""Gateways and jobs to delete when the process ends."""
 _TIMEOUT_S: Final = 30
 Measure = tuple[str, int]
 """Name, without the prefix, and value. Durations are in milliseconds, sizes in bytes."""
@@ -54,7 +54,7 @@ _PENDING = (
 
 
 def reported(uri: str) -> dict[str, int]:
-    """What INMEMORY has in this process for a table, by its URI."""
+    """Returns the metrics of INMEMORY in this process for a table, by its URI."""
     with _lock:
         return dict(_memory.get(uri, {}))
 
@@ -66,10 +66,10 @@ class MetricsStep:
     reporter: Reporter
 
     def check(self, config: TableConfig) -> None:
-        """See `AfterCommit.check`. Every table has metrics."""
+        """See `AfterCommit.check`. Accepts every table."""
 
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
-        """Reports. A failure is a warning."""
+        """Reports metrics. A failure is a warning."""
 
         def done(timeline: Timeline) -> list[Instant]:
             return [each for each in timeline.completed if _belongs(each, session.config, committed)]
@@ -77,13 +77,13 @@ class MetricsStep:
         return ("metrics",) if self.report(session, done) else ()
 
     def report(self, session: TableSession, done: Callable[[Timeline], Iterable[Instant]]) -> bool:
-        """Reports what `done` finds in the present timeline; False with a warning if it failed."""
+        """Reports what `done` finds in the current timeline; returns False with a warning if that fails."""
         uri, blocks = session.storage.uri, self.reporter.options.get(config.LOG_BLOCKS)
         try:
             timeline = session.timeline()
             found = measures_of(session.storage, timeline, done(timeline), session.zone, log_blocks=blocks)
             measures = dict(found)
-        except Exception as error:  # whatever failed, the action that is reported is done
+        except Exception as error:  # whatever failed, the reported action is done
             _log.warning("metrics of %s could not be read: %s", uri, first_line(error))
             return False
         return self.reporter.report(uri, session.config.name, measures)
@@ -97,7 +97,7 @@ class Reporter:
 
     @classmethod
     def of(cls, options: Options) -> Reporter | None:
-        """The reporter that options ask for; None if metrics are off.
+        """Builds the reporter that options request; None if metrics are off.
 
         Raises:
             ConfigError: no kind of reporter is chosen, its package is missing, or labels are not pairs.
@@ -117,7 +117,7 @@ class Reporter:
 
     @property
     def kind(self) -> str:
-        """Empty if none is chosen."""
+        """Returns the kind of reporter; empty if none is chosen."""
         return self.options.get(config.REPORTER) or ""
 
     @property
@@ -129,13 +129,13 @@ class Reporter:
         return {name.strip(): value.strip() for name, _, value in (part.partition(":") for part in given)}
 
     def report(self, uri: str, table: str, measures: Mapping[str, int]) -> bool:
-        """Reports measures of a table, by name without prefix; False with a warning if it failed."""
+        """Reports measures of a table, by name without prefix; returns False with a warning if that fails."""
         prefix = self.options.get(config.PREFIX) or table
         named = {f"{prefix}.{name}" if prefix else name: value for name, value in measures.items()}
         try:
             with _lock:
                 self._send(uri, named)
-        except Exception as error:  # whatever failed, the action that is reported is done
+        except Exception as error:  # whatever failed, the reported action is done
             _log.warning(
                 "the metrics of %s could not be reported to %s: %s; set hoodie.metrics.on=false to go on without them",
                 uri,
@@ -186,7 +186,7 @@ class Reporter:
 
 
 def metric_name(name: str) -> str:
-    """A name as Prometheus allows it (`DropwizardExports`)."""
+    """Converts a name to one that Prometheus allows (`DropwizardExports`)."""
     found = re.sub(r"[^a-zA-Z0-9:_]", "_", name)
     return f"_{found}" if found[:1].isdigit() else found
 
@@ -194,7 +194,7 @@ def metric_name(name: str) -> str:
 def measures_of(
     storage: Storage, timeline: Timeline, instants: Iterable[Instant], zone: tzinfo, *, log_blocks: bool
 ) -> Iterator[Measure]:
-    """The measures of completed instants, and those of the timeline. Instants that were archived or rolled back since
+    """Yields the measures of completed instants, and of the timeline. Instants that were archived or rolled back since
     have none."""
     for instant in instants:
         duration = _duration(instant, zone)
@@ -221,7 +221,7 @@ def measures_of(
 
 
 class _Collector:
-    """Gauges of what was reported last."""
+    """Exposes the last reported values as gauges."""
 
     def __init__(self, values: Mapping[str, int], labels: Mapping[str, str]) -> None:
         self._values = values
@@ -280,7 +280,7 @@ def _commit(metadata: CommitMetadata, *, log_blocks: bool) -> Iterator[Measure]:
 
 
 def _state(timeline: Timeline) -> Iterator[Measure]:
-    """What is pending, and what was completed last (`updateTableServiceInstantMetrics`)."""
+    """Yields what is pending, and what was completed last (`updateTableServiceInstantMetrics`)."""
     for name, title, action in _PENDING:
         pending = [instant for instant in timeline.pending if instant.action is action]
         yield f"{name}.pending{title}InstantCount", len(pending)
@@ -297,14 +297,14 @@ def _number(instant: Instant) -> int:
 
 
 def _duration(instant: Instant, zone: tzinfo) -> int:
-    """From the request to the completion."""
+    """Returns the time from request to completion."""
     if instant.completion_time is None:
         return 0
     return max(0, epoch_ms(instant.completion_time, zone) - epoch_ms(instant.time, zone))
 
 
 def _belongs(instant: Instant, table: TableConfig, committed: Committed) -> bool:
-    """Whether an instant is the commit, or that of a service after it; other writers' commits are not."""
+    """Tells whether an instant is the commit, or a service after it; other writers' commits are not."""
     if instant.time == committed.instant:
         return instant.action.comparable in WRITE_ACTIONS
     is_service = instant.action is Action.CLEAN or (table.is_mor and instant.action is Action.COMMIT)

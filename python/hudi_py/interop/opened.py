@@ -1,4 +1,4 @@
-"""Tables as the functions of this package get them: opened, or by their path."""
+"""Takes tables as the functions of this package accept them: opened, or by path."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class OpenTable(Protocol):
 
 
 def options_of(table: OpenTable | StrPath) -> Mapping[str, Any]:
-    """The options with which a table was opened; none for a path."""
+    """Returns the options with which a table was opened; none for a path."""
     return {} if isinstance(table, (str, os.PathLike)) else table._options
 
 
 def storage_options_of(table: OpenTable | StrPath) -> Mapping[str, str]:
-    """Credentials and settings of the storage with which a table was opened; none for a path."""
+    """Returns the storage options with which a table was opened; none for a path."""
     return {} if isinstance(table, (str, os.PathLike)) else {**(table._storage_options or {})}
 
 
 def storage_of(table: OpenTable | StrPath, storage_options: Mapping[str, str] | None) -> Storage:
-    """The storage of a table; `storage_options` are those for a path."""
+    """Returns the storage of a table; `storage_options` apply to a path."""
     return open_storage(table, storage_options or None) if isinstance(table, (str, os.PathLike)) else table._storage

@@ -20,7 +20,7 @@ _BETWEEN: Final = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<=
 
 
 def scan_hudi(scan: Scan) -> polars.LazyFrame:
-    """The rows of a scan, read when the frame is collected; needs Polars 1.20 or later.
+    """Returns the rows of a scan as a lazy frame, read when it is collected; needs Polars 1.20 or later.
 
     Each query plans the scan again on the same state, with the columns that it uses and its conditions, which leave out
     partitions, files and row groups.
@@ -45,9 +45,9 @@ def scan_hudi(scan: Scan) -> polars.LazyFrame:
     def read(
         columns: list[str] | None, predicate: polars.Expr | None, rows: int | None, _batch: int | None
     ) -> Iterator[polars.DataFrame]:
-        # Polars passes both only for `head(rows).filter(predicate)`: rows that the predicate drops count, too
+        # Polars passes both only for `head(rows).filter(predicate)`, where rows that the predicate drops count as well
         condition = None if predicate is None or rows is not None else pushed_condition(predicate, scan.schema)
-        # A frame without columns has no rows; Polars takes one that it has not asked for
+        # A frame without columns has no rows, so Polars accepts a column that it has not asked for
         narrow = scan.narrow(scan.schema.names[:1] if columns == [] else columns, condition)
         left = rows
         for batch in narrow.to_batches():
@@ -64,7 +64,7 @@ def scan_hudi(scan: Scan) -> polars.LazyFrame:
 
 
 def pushed_condition(predicate: polars.Expr, schema: pa.Schema) -> str | None:
-    """A condition that holds at least for the rows of the predicate, as text of our grammar; None: nothing is known."""
+    """Translates a predicate to a condition that holds at least for its rows, in our grammar; None if there is none."""
     import polars
 
     try:
@@ -75,7 +75,7 @@ def pushed_condition(predicate: polars.Expr, schema: pa.Schema) -> str | None:
 
 
 def _condition(node: Any, conditions: Conditions) -> str | None:
-    """The condition of a serialised expression. Polars does not promise its form: what is not known is left out."""
+    """Translates a serialised expression. Polars does not promise its form, so unknown forms are left out."""
     match node:
         case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
             return every([_condition(left, conditions), _condition(right, conditions)])
@@ -108,7 +108,7 @@ def _compared(conditions: Conditions, name: str, comparison: str | None, value: 
 
 
 def _value(node: Any) -> object:
-    """The value of a serialised literal, which Polars evaluates itself; None: unknown."""
+    """Returns the value of a serialised literal, which Polars evaluates itself; None if it is unknown."""
     import polars
 
     try:

@@ -126,6 +126,9 @@ def check_first_rows(storage: Storage, blocks: Iterable[LogBlock]) -> None:
     """Checks by the rows of its first block that a log file is the one its name says. Reading rows includes this check.
 
     Skips blocks of more than 64 MiB.
+
+    Raises:
+        CorruptFileError: the rows or deletes are those of another file group, or the block cannot be read.
     """
     for block in blocks:
         if block.type not in _WITH_ORIGIN or block.content_length > _MAX_LOOKED_AT:
@@ -151,6 +154,13 @@ def check_column_names(storage: Storage, block: LogBlock, schema: str, wanted: I
 
     A block's header has no checksum, but the block's commit also recorded the schema. It is read only if a wanted
     column is missing and a similar name exists.
+
+    Args:
+        schema: the block's Avro schema, as JSON.
+        wanted: names that the columns to read have in the block.
+
+    Raises:
+        CorruptFileError: the commit recorded a wanted column, and not the similar one.
     """
     names = _field_names(schema)
     pairs = [(name, other) for name in wanted if name not in names for other in names if _differ_by_a_bit(name, other)]

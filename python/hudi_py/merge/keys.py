@@ -43,6 +43,13 @@ def as_computed(keys: pa.Array, schema: pa.Schema, key_fields: Sequence[str], *,
     from rows.
 
     Apache Hudi 1.2.0 compares the two forms as they are, so it finds deleted rows by record positions only.
+
+    Args:
+        schema: has the key columns.
+        named: see `MergeSettings.names_key`.
+
+    Raises:
+        UnsupportedTableError: the two forms differ in a part of the key.
     """
     dates = [name for name in key_fields if pa.types.is_date32(type_at(schema, name) or pa.null())]
     if dates and len(key_fields) > 1:

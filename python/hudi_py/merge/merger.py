@@ -2,6 +2,14 @@
 
 A merger combines two rows into one, for many pairs at a time. The option `hoodie.py.record.merger` names it as
 `module:Class`; every process that reads must be able to import the module. A table itself never names one. For example:
+
+```python
+class KeepTheCheaper:
+    required_columns = ("price",)
+
+    def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
+        return hudi_py.merge.choose_rows(pc.less(newer["price"], older["price"]), newer, older)
+```
 """
 
 from __future__ import annotations

@@ -99,6 +99,10 @@ def metadata_report(state: TableState) -> pa.Table:
     """Lists the current records of all partitions of the metadata table, one per row: `METADATA_SCHEMA`.
 
     Partitions are in alphabetical order, their records by file group. Removed files are left out.
+
+    Raises:
+        TableNotFoundError: the table has no metadata table.
+        CorruptFileError, UnsupportedTableError: it cannot be read.
     """
     metadata = open_metadata(state)
     if metadata is None:

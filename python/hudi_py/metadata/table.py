@@ -74,6 +74,10 @@ def own_view_for_write(storage: Storage, own: TableState) -> FileSystemView:
 
     Reuses the view that this process checked when the action began if the timeline is unchanged. Since table version 8
     logs are named by their own instant, so leftovers of failed writes do not matter.
+
+    Args:
+        storage: of the table.
+        own: the metadata table.
     """
     before = _checked(storage) if own.config.has_completion_times else None
     if before is not None and before.timeline.files == own.timeline.files:
@@ -214,6 +218,10 @@ class MetadataTable:
 
         Reads from the newest log back until each key is found, and the rest only if one of them extends older versions,
         so the cost does not grow with the number of logs.
+
+        Args:
+            keys: whole keys, each once.
+            resets: which versions replace those before them.
         """
         groups = [slice_ for slices in self.file_groups(partition).values() for slice_ in slices]
         tasks = [(at, slice_, KeySelection(prefixes=tuple(sorted(keys)))) for at, slice_ in enumerate(groups)]

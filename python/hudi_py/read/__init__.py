@@ -1,4 +1,4 @@
-"""Reading: plan, prune, split, and one split to record batches."""
+"""Reads tables: plans, prunes and splits a scan, and reads a split as record batches."""
 
 from hudi_py.read.engines.planned import (
     Pinned,

@@ -21,14 +21,14 @@ _URL_ENCODED = "hoodie.datasource.write.partitionpath.urlencode"
 _VALUE_KEYGENS = re.compile(r"(?:^|\.)(Simple|Complex)(Avro)?KeyGenerator$")
 _VALUE_KEYGEN_TYPES = frozenset({"SIMPLE", "COMPLEX", "SIMPLE_AVRO", "COMPLEX_AVRO"})
 _PARSED = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date32, pa.types.is_decimal)
-"""Types of which `parse_value` knows values."""
+"""Types that `parse_value` supports."""
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def paths_hold_values(config: TableConfig) -> bool:
-    """Whether the parts of a path are the partition columns' values: with simple and complex key generators, and with
-    custom ones whose parts are all simple."""
+    """Tells whether the parts of a path are the partition columns' values: with simple and complex key generators, and
+    with custom ones whose parts are all simple."""
     if config.keygen_type in ("CUSTOM", "CUSTOM_AVRO"):
         stored = config.properties.get("hoodie.table.partition.fields", "").upper().split(",")
         return all(part.strip().endswith(":SIMPLE") for part in stored)
@@ -39,7 +39,7 @@ def paths_hold_values(config: TableConfig) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PathFormat:
-    """How the partition paths of a table are made of values, resolved once for many paths."""
+    """How partition paths encode values, resolved once for many paths."""
 
     fields: tuple[str, ...]
     by_value: bool
@@ -47,9 +47,9 @@ class PathFormat:
     slashed: bool
     """See `is_slashed_date`."""
     hive_style: bool | None
-    """Whether parts begin with the column's name; None if the table does not say."""
+    """Whether parts begin with the column's name; None if unknown."""
     url_encoded: bool | None
-    """Whether texts are encoded; None if the table does not say."""
+    """Whether texts are encoded; None if unknown."""
 
     @classmethod
     def of(cls, config: TableConfig) -> PathFormat:
@@ -76,7 +76,7 @@ class PathFormat:
                 if not separator or prefix != name:
                     return None
             elif self.hive_style is None:
-                # Releases before 0.11 stored neither whether they write the name nor whether they encode the text
+                # Releases before 0.11 stored neither whether they wrote the name nor whether they encoded the text
                 part = part.removeprefix(f"{name}=")
             if "%" in part and self.url_encoded is None:
                 return None
@@ -100,7 +100,7 @@ class PathFormat:
 def partition_values(
     config: TableConfig, schema: pa.Schema, path: str, *, escaped: bool = False
 ) -> dict[str, pa.Scalar]:
-    """The column values that all rows of a partition share, as far as the path determines them.
+    """Derives the column values that all rows of a partition share, as far as the path determines them.
 
     Includes `_hoodie_partition_path` if the table has it. Leaves out null partitions, ambiguous texts, and types whose
     text differs between releases.
@@ -112,7 +112,7 @@ def partition_values(
 
 
 def path_parts(config: TableConfig, path: str, *, escaped: bool = False) -> dict[str, str] | None:
-    """Partition column to its text in the path; None if the path does not have one part for each column.
+    """Splits a path into its text for each partition column; None if it does not have one part for each column.
 
     Args:
         escaped: whether to leave url-encoded texts as they are.
@@ -121,7 +121,7 @@ def path_parts(config: TableConfig, path: str, *, escaped: bool = False) -> dict
 
 
 def is_slashed_date(config: TableConfig, fields: Sequence[str]) -> bool:
-    """Whether the slashes of a path stand for the dashes of the only partition column's value."""
+    """Tells whether a path's slashes replace the dashes of the only partition column's value."""
     return config.slashed_dates and len(fields) == 1 and not config.hive_style and paths_hold_values(config)
 
 
@@ -154,7 +154,7 @@ def path_values(
         return omitted_values(config, schema, path, uri, escaped=escaped) if texts else ()
     values: list[tuple[str, pa.Scalar]] = []
     for name, text in (path_parts(config, path, escaped=escaped) or {}).items():
-        # Tables of early releases do not name their key generator; what `default` stands for is known even so
+        # Tables of early releases do not name their key generator; the meaning of `default` is known anyway
         is_old_default = text == OLD_NULL_PARTITION and config.version < 6
         if name not in fields or not (by_value or slashed or is_old_default):
             continue
@@ -165,14 +165,14 @@ def path_values(
 
 
 def _value_of(text: str, kind: pa.DataType) -> pa.Scalar | None:
-    """The value of a type that a part of a path stands for; None if the type has no such values."""
+    """Parses a part of a path as a value of a type; None if the type is not supported."""
     if text != NULL_PARTITION:
         return parse_value(text, kind)
     return pa.scalar(None, kind) if any(holds(kind) for holds in _PARSED) else None
 
 
 def columns_from_paths(config: TableConfig) -> frozenset[str]:
-    """Partition columns for which `path_values` may give other values or types than the files hold."""
+    """Returns partition columns for which `path_values` may differ from the files in values or types."""
     if config.drops_partition_columns or paths_hold_values(config) or config.version < 6:
         return frozenset(config.partition_fields)
     return frozenset()
@@ -181,7 +181,7 @@ def columns_from_paths(config: TableConfig) -> frozenset[str]:
 def omitted_values(
     config: TableConfig, schema: pa.Schema, path: str, uri: str, *, escaped: bool = False
 ) -> tuple[tuple[str, pa.Scalar], ...]:
-    """The values of partition columns that the writer omitted from the files, parsed from the partition path.
+    """Parses the values of partition columns that the writer omitted from the files from the partition path.
 
     They are the texts of the path, whatever the key generator; a null partition is null. With a single column, a path
     of several parts is its value as a whole (`HoodieSparkUtils.parsePartitionColumnValues`, 1.2.0).
@@ -213,7 +213,7 @@ def omitted_values(
 
 
 def parse_value(text: str, kind: pa.DataType) -> pa.Scalar | None:
-    """A part of a path as a column's value; None if that is uncertain."""
+    """Parses a part of a path as a column's value; None if that is ambiguous."""
     if pa.types.is_string(kind):
         return pa.scalar(text, kind) if text else None
     if pa.types.is_integer(kind) and _INTEGER.fullmatch(text):

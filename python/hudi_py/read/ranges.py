@@ -1,10 +1,10 @@
 """Incremental queries: the commits of a range, and the rows that they wrote, as of the end of the range.
 
-Rules of `IncrementalRelationV1`, `MergeOnReadIncrementalRelationV1` and `V2`, 1.2.0: commit
-metadata names the files; of each file group the newest slice of these files is read, keeping rows whose
-`_hoodie_commit_time` is the requested time of a commit in the range.
+Rules of `IncrementalRelationV1`, `MergeOnReadIncrementalRelationV1` and `V2`, 1.2.0: commit metadata names the files;
+the newest slice of these files is read for each file group, keeping rows whose `_hoodie_commit_time` is the requested
+time of a commit in the range.
 
-A time or range that probably holds less than was meant gets a note. Apache Hudi answers such scans without a word.
+If a time or range probably contains less than was meant, the scan gets a note. Apache Hudi answers such scans silently.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ BEFORE_ALL = "000"
 """Before every instant."""
 _log = logging.getLogger(__name__)
 _LIST_FROM = 8
-"""From this many files of a folder on, listing it is assumed to be cheaper than one stat per file."""
+"""Number of files of a folder from which on listing it is assumed to be cheaper than one stat per file."""
 
 
 def time_of(value: Moment, timeline: Timeline, *, by_completion: bool) -> str | int | date:
-    """The time of a commit that is given in place of a time; other values unchanged.
+    """Returns the time of a commit that is given instead of a time; other values unchanged.
 
     Raises:
         ConfigError: nothing was committed, or the completion time is unknown.
@@ -87,7 +87,7 @@ class CommitRange:
 
 
 def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
-    """The commits between two times (`IncrementalQueryAnalyzer`, `IncrementalRelationV1`, 1.2.0).
+    """Resolves the commits between two times (`IncrementalQueryAnalyzer`, `IncrementalRelationV1`, 1.2.0).
 
     The begin is exclusive: a completion time since table version 8, a requested time before; `earliest`: the first
     instant that can be read; None: only the last commit of the range. The end is inclusive, on the same axis; None: the
@@ -139,13 +139,13 @@ def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
 
 @dataclass(frozen=True, slots=True)
 class CommitLister(Lister):
-    """Lists the files in commit metadata, with the sizes recorded there, whether they still exist or not.
+    """Lists the files in commit metadata, with the sizes recorded there, whether or not they still exist.
 
     Source: `HoodieInputFormatUtils.listAffectedFilesForCommits`, 1.2.0.
     """
 
     found: Mapping[PartitionPath, Mapping[str, int]]
-    """Partition to file names with sizes."""
+    """Maps partitions to file names with sizes."""
 
     @property
     def is_storage(self) -> bool:
@@ -178,7 +178,7 @@ def plan_incremental(
     fallback: bool = False,
     reachable_only: bool = False,
 ) -> ScanPlan:
-    """The file slices that hold the rows of commits, as of the end of a range.
+    """Plans the file slices that hold the rows of commits, as of the end of a range.
 
     Args:
         snapshot: the table's newest state, whose schema the rows have.
@@ -231,7 +231,7 @@ def plan_incremental(
 
 
 def note_on_time(snapshot: Snapshot, *, has_files: bool) -> str | None:
-    """A note on a time before the first commit or in the future.
+    """Returns a note on a time before the first commit or in the future.
 
     Args:
         has_files: whether the scan reads any file.
@@ -252,7 +252,7 @@ def note_on_time(snapshot: Snapshot, *, has_files: bool) -> str | None:
 
 
 def note_on_range(snapshot: Snapshot, request: ScanRequest, text: str, *, by_completion: bool) -> str | None:
-    """A note on a range without commits, unless it continues after a commit: then there is simply nothing new.
+    """Returns a note on a range without commits, unless it continues after a commit: then there is simply nothing new.
 
     Args:
         text: describes the range.
@@ -269,7 +269,7 @@ def note_on_range(snapshot: Snapshot, request: ScanRequest, text: str, *, by_com
 
 
 def first_readable(commits: Sequence[Commit], missing: Collection[FileGroup]) -> Commit | None:
-    """The first commit after the last one that touched a missing file group; None if there is none."""
+    """Returns the first commit after the last one that touched a missing file group; None if there is none."""
     readable: Commit | None = None
     for commit in reversed(commits):
         if not commit.metadata.written_groups.isdisjoint(missing):
@@ -279,7 +279,7 @@ def first_readable(commits: Sequence[Commit], missing: Collection[FileGroup]) ->
 
 
 def cleaned_range(snapshot: Snapshot, commits: Sequence[Commit], readable: Commit | None) -> HistoryCleanedError:
-    """The error for a range that needs cleaned files; `readable` is its first commit that does not."""
+    """Returns the error for a range that needs cleaned files; `readable` is its first commit that does not."""
     first, last = commits[0].completion_time, commits[-1].completion_time
     if readable is not None:
         hint = f"the earliest commit that can be read up to this end is {readable.completion_time}; begin before it"
@@ -296,7 +296,7 @@ def cleaned_range(snapshot: Snapshot, commits: Sequence[Commit], readable: Commi
 
 
 def _moment(value: str | int | date, zone: tzinfo) -> str:
-    """A bound as an instant; zeros mean the start of the table."""
+    """Formats a bound as an instant; zeros mean the start of the table."""
     if isinstance(value, str):
         text = value.strip()
         if text.lower() == EARLIEST:
@@ -307,7 +307,7 @@ def _moment(value: str | int | date, zone: tzinfo) -> str:
 
 
 def _before_hole(storage: Storage, timeline: Timeline, policy: str, last: str | None) -> str | None:
-    """The end of a range of requested times, which must not extend beyond a pending write."""
+    """Returns the end of a range of requested times, which must not extend beyond a pending write."""
     hole = first_hole(storage, timeline)
     if hole is None or not any(instant.time > hole.time for instant in timeline.write_completed):
         return last
@@ -322,7 +322,7 @@ def _before_hole(storage: Storage, timeline: Timeline, policy: str, last: str | 
 
 
 def _last_commit(state: TableState, last: str | None, *, transition_times: bool) -> list[Commit]:
-    """The last commit up to a time that is not a table service, if there is one."""
+    """Returns the last commit up to a time that is not a table service, if there is one."""
     by_requested = not state.timeline.layout.has_completion_times and not transition_times
     times = sorted(i.time if by_requested else i.completion_time or i.time for i in state.timeline.write_completed)
     within = [time for time in times if last is None or time <= last]
@@ -347,7 +347,7 @@ def _check_version(config: TableConfig, options: Options, uri: str) -> None:
 
 
 def _from(commits: Sequence[Commit], first: Commit | None) -> list[Commit]:
-    """The commits from `first` on; none if there is no such."""
+    """Returns the commits from `first` on; none if there is no such commit."""
     return [] if first is None else [commit for commit in commits if commit.sort_key >= first.sort_key]
 
 
@@ -366,7 +366,7 @@ def _lacks_files(storage: Storage, commits: Sequence[Commit]) -> bool:
 
 
 def _sizes(storage: Storage, paths: Collection[str]) -> dict[str, int]:
-    """Path to size of the files that exist. Folders with many of the paths are listed."""
+    """Maps paths to sizes of the files that exist. Folders with many of the paths are listed."""
     folders: dict[str, set[str]] = defaultdict(set)
     for path in paths:
         folders[path.rpartition("/")[0]].add(path)
@@ -381,7 +381,7 @@ def _sizes(storage: Storage, paths: Collection[str]) -> dict[str, int]:
 
 
 def _with_sizes(split: Split, sizes: Mapping[str, int]) -> Split:
-    """The split with the files' actual sizes. Logs of table version 6 grow with every commit; a log that is shorter
+    """Returns the split with the files' actual sizes. Logs of table version 6 grow with every commit; a log shorter
     than recorded keeps the recorded size, so that reading it fails."""
     base = split.base_file
     return replace(
@@ -392,7 +392,7 @@ def _with_sizes(split: Split, sizes: Mapping[str, int]) -> Split:
 
 
 def _with_bases(snapshot: Snapshot, splits: Sequence[Split], request: ScanRequest) -> list[Split]:
-    """The splits; those with partial updates in their logs but no base file get the base file from before the range.
+    """Adds the base file from before the range to splits with partial updates in their logs but no base file.
 
     Apache Hudi merges the logs of a range alone, so its rows lack the columns that a partial update does not set.
     """
@@ -419,7 +419,7 @@ def _with_bases(snapshot: Snapshot, splits: Sequence[Split], request: ScanReques
 
 
 def _matching(snapshot: Snapshot, splits: Sequence[Split], pattern: str) -> list[Split]:
-    """The splits whose base file, or else newest log, has a path that ends with the pattern."""
+    """Returns the splits whose base file, or else newest log, has a path that ends with the pattern."""
     files = [split.base_file if split.base_file is not None else split.log_files[-1] for split in splits]
     paths = [f"{snapshot.storage.uri}/{file.path}" for file in files]
     key = PATH_GLOB.key

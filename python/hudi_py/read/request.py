@@ -27,7 +27,7 @@ from hudi_py.read.split import SliceMode
 
 _MAX_SHOWN = 3
 Moment = str | int | date | CommitTimes
-"""A point in time; a commit means its time."""
+"""A point in time, or a commit, which means its time."""
 _MODES: dict[str, SliceMode] = {"merge": "merge", "skip": "skip", "unmerged": "unmerged"}
 
 
@@ -55,7 +55,7 @@ class ScanRequest:
     """What to read. Columns and filter are not yet checked against the table's schema."""
 
     options: Options
-    """The options for settings that are not resolved here: those of ranges, streams and mergers."""
+    """Settings that are not resolved here: those of ranges, streams and mergers."""
     query_type: str
     """`snapshot`, `read_optimized`, `incremental` or `cdc`."""
     columns: tuple[str, ...] | None
@@ -80,44 +80,44 @@ class ScanRequest:
 
     @property
     def batch_rows(self) -> int:
-        """Maximum rows of a batch."""
+        """Returns the maximum number of rows in a batch."""
         return self.options.get(read_config.BATCH_ROWS)
 
     @property
     def use_metadata(self) -> bool:
-        """Whether the metadata table is used at all."""
+        """Tells whether the metadata table is used at all."""
         return self.options.get(indexes.METADATA_ENABLE)
 
     @property
     def use_indexes(self) -> bool:
-        """Whether the indexes of the metadata table prune files."""
+        """Tells whether the indexes of the metadata table prune files."""
         return self.options.get(indexes.DATA_SKIPPING)
 
     @property
     def read_damaged(self) -> bool:
-        """Whether the readable rest of damaged files is read."""
+        """Tells whether the readable rest of damaged files is read."""
         return self.options.get(read_config.DAMAGED)
 
     @property
     def memory(self) -> LogMemory:
-        """How much memory the logs of a slice may take."""
+        """Returns how much memory the logs of a slice may take."""
         return LogMemory.of(self.options.values)
 
     @property
     def buckets(self) -> BucketHashing | None:
-        """The simple bucket index, if the options describe one."""
+        """Returns the simple bucket index, if the options describe one."""
         options = self.options
         count, fields = options.get(indexes.BUCKETS), options.get(indexes.BUCKET_FIELDS)
         return buckets_of(options.values, count, fields, options.get(indexes.BUCKET_EXPRESSIONS))
 
     @property
     def bootstrap_sources(self) -> tuple[str, ...]:
-        """URIs of folders of other stores from which sources of a bootstrapped table may be read."""
+        """Returns URIs of folders of other stores from which sources of a bootstrapped table may be read."""
         return tuple((self.options.get(read_config.BOOTSTRAP_SOURCES) or "").split(","))
 
     @classmethod
     def of(cls, options: Options, arguments: ScanArguments | None = None) -> ScanRequest:
-        """The request of these options and arguments; some can be given as either.
+        """Resolves options and arguments to a request; some settings can be given as either.
 
         Raises:
             ConfigError: a value is not valid, or an argument and an option contradict each other.
@@ -172,7 +172,7 @@ class ScanRequest:
 
 
 def texts(argument: str, value: str | Iterable[str] | None) -> list[str] | None:
-    """The value as a list of strings; a single string becomes a list of one.
+    """Converts a value to a list of strings; a single string becomes a list of one.
 
     Raises:
         ConfigError: the value, or one of its items, has another type.
@@ -187,7 +187,7 @@ def texts(argument: str, value: str | Iterable[str] | None) -> list[str] | None:
 
 
 def key_texts(value: Any) -> list[str] | None:
-    """Record keys as the table stores them; a single key becomes a list of one.
+    """Converts record keys to text as the table stores it; a single key becomes a list of one.
 
     Integers, booleans and dates are converted as Apache Hudi does. The text of other types depends on the column
     (precision of fractions, unit of timestamps), so they are refused.
@@ -218,7 +218,7 @@ def check_partitions(wanted: Sequence[str], known: Collection[str], config: Tabl
 
 
 def with_range_filters(condition: Any, options: Options) -> Any:
-    """The filter together with the conditions of `hoodie.datasource.read.incr.filters`."""
+    """Combines the filter with the conditions of `hoodie.datasource.read.incr.filters`."""
     more = [part for part in options.get(incremental.FILTERS).split(",") if part.strip()]
     if not more:
         return condition
@@ -254,14 +254,14 @@ def _listed(argument: str, value: Any) -> list[Any]:
 
 
 def _bare(path: str, config: TableConfig) -> str:
-    """The path without `column=` prefixes."""
+    """Removes `column=` prefixes from the path."""
     names = {f"{name}=" for name in config.partition_fields}
     parts = path.split("/")
     return "/".join(part.partition("=")[2] if part.partition("=")[0] + "=" in names else part for part in parts)
 
 
 def _limit(given: Any) -> int | None:
-    """The largest number of rows. Raises ConfigError for anything else."""
+    """Returns the maximum number of rows. Raises ConfigError for anything else."""
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, Integral) or not 0 <= int(given) < 1 << 63:
@@ -270,7 +270,7 @@ def _limit(given: Any) -> int | None:
 
 
 def _one_of(name: str, value: Any, options: Options, option: Any) -> Any:
-    """The value of an argument or of the option with the same meaning; both may be given if they agree."""
+    """Returns the value of an argument or of the option with the same meaning; both may be given if they agree."""
     if value is None:
         return options.get(option) if options.given(option) else None
     if options.given(option) and options.get(option) != value:
@@ -280,7 +280,7 @@ def _one_of(name: str, value: Any, options: Options, option: Any) -> Any:
 
 
 def _mode(merge: str, emit_deletes: bool, options: Options) -> tuple[SliceMode, bool]:
-    """The slice mode, and whether deletes are rows; arguments take precedence over options."""
+    """Returns the slice mode, and whether deletes are rows; arguments override options."""
     mode = _MODES.get(merge)
     if mode is None:
         raise ConfigError(f"merge={merge!r} is not valid; expected one of {', '.join(_MODES)}")

@@ -64,32 +64,32 @@ class Scan:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The state of the table that the scan reads."""
+        """Returns the state of the table that the scan reads."""
         return self._snapshot
 
     @property
     def pin(self) -> str:
-        """The state of the table that was newest when the scan was made, as text. A write of rows that were computed
-        from this scan takes it as `hoodie.py.write.seen`: it is then a conflict if others have changed them since."""
+        """Returns the newest state of the table at planning time, as text. Pass it as `hoodie.py.write.seen` to a write
+        of rows computed from this scan: the write then conflicts if others have changed the rows since."""
         return PlanPin(self._snapshot.pin, ()).encode()
 
     @property
     def request(self) -> ScanRequest:
-        """What was asked for."""
+        """Returns the resolved request."""
         return self._request
 
     @property
     def state(self) -> str:
-        """The query type, and the state or range of the table that is read, in words."""
+        """Describes the query type, and the state or range of the table that is read."""
         return f"{self._query_type}, {self._state}"
 
     @property
     def schema(self) -> pa.Schema:
-        """Arrow schema of the rows."""
+        """Returns the Arrow schema of the rows."""
         return self._plan.spec.output_schema
 
     def narrow(self, columns: Iterable[str] | None = None, needed: str | None = None) -> Scan:
-        """A scan of the same state with other columns, for a caller that filters rows itself.
+        """Plans a scan of the same state with other columns, for a caller that filters rows itself.
 
         Args:
             columns: columns to read, in the order of the result; None: those of this scan.
@@ -103,7 +103,7 @@ class Scan:
         return _planned(self._snapshot, self._span, request, time.monotonic())
 
     def splits(self, target_bytes: int | None = None) -> list[Split]:
-        """The parts of the scan, in the order of its rows. `read_split` reads one, in any process.
+        """Returns the parts of the scan, in the order of its rows. `read_split` reads one, in any process.
 
         A limit applies to each split, so that reading all of them may give more rows.
 
@@ -114,11 +114,12 @@ class Scan:
         return splits if target_bytes is None else divide(self._snapshot.storage, splits, target_bytes)
 
     def plan(self) -> ScanPlan:
-        """The file slices to read, as they were when the scan was made."""
+        """Returns the file slices to read, fixed when the scan was created."""
         return self._plan
 
     def to_batches(self, *, threads: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows in batches, in a deterministic order; reads several slices at once, a few batches of each ahead.
+        """Yields the rows in batches, in a deterministic order; reads several slices at once, a few batches of each
+        ahead.
 
         Args:
             threads: slices to read at once; None: the number of processors, at most 4.
@@ -138,11 +139,11 @@ class Scan:
                 break
 
     def to_table(self) -> pa.Table:
-        """All rows as one table."""
+        """Reads all rows as one table."""
         return pa.Table.from_batches(list(self.to_batches()), self.schema)
 
     def count(self) -> int:
-        """Number of rows; slices without logs are counted from their footers if there is no filter."""
+        """Counts the rows; slices without logs are counted from their footers if there is no filter."""
         storage, splits, limit = self._snapshot.storage, self.plan().splits, self._limit
         footers = [split for split in splits if is_counted_by_footer(split)]
         others = [split for split in splits if not is_counted_by_footer(split)]
@@ -158,11 +159,11 @@ class Scan:
         return total if limit is None else min(total, limit)
 
     def explain(self) -> str:
-        """What will be read and what was pruned, as text."""
+        """Describes what will be read and what was pruned."""
         return explain_plan(self._plan, query_type=self._query_type, state=self._state, limit=self._limit)
 
     def to_pandas(self, *, dtype_backend: str | None = None) -> pandas.DataFrame:
-        """All rows as a pandas DataFrame; needs pandas.
+        """Reads all rows as a pandas DataFrame; needs pandas.
 
         Args:
             dtype_backend: as in pandas: `numpy_nullable` or `pyarrow` for types that keep nulls; None: NumPy's, in
@@ -185,7 +186,7 @@ class Scan:
         return frame
 
     def to_polars(self) -> polars.DataFrame:
-        """All rows as a polars DataFrame; needs polars."""
+        """Reads all rows as a polars DataFrame; needs polars."""
         try:
             import polars
         except ImportError as error:
@@ -195,7 +196,7 @@ class Scan:
         return frame
 
     def to_duckdb(self, con: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """All rows as a DuckDB relation, on the default connection or `con`; needs duckdb."""
+        """Reads all rows as a DuckDB relation, on the default connection or `con`; needs duckdb."""
         try:
             import duckdb
         except ImportError as error:
@@ -203,7 +204,7 @@ class Scan:
         return (con or duckdb.default_connection()).from_arrow(self.to_table())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
-        """The rows through the Arrow C stream interface, read on demand."""
+        """Exports the rows through the Arrow C stream interface, read on demand."""
         reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
         return reader.__arrow_c_stream__(requested_schema)
 
@@ -212,12 +213,12 @@ class Scan:
         return f"Scan({self._snapshot.storage.uri!r}, columns={list(self._plan.spec.columns)}, filter={condition!r})"
 
     def _repr_html_(self) -> str:
-        """What will be read, for notebooks; text is shown elsewhere. Reads nothing."""
+        """Shows what will be read, for notebooks; other displays show text. Reads nothing."""
         return scan_view(self._plan, query_type=self._query_type, state=self._state, limit=self._limit)
 
 
 def make_scan(state: TableState, request: ScanRequest) -> Scan:
-    """The scan of a request on a state of the table. Raises what `Table.scan` raises.
+    """Plans a request on a state of the table. Raises what `Table.scan` raises.
 
     It is planned at once: a later plan could silently miss a file that was cleaned in between.
     """
@@ -265,7 +266,7 @@ def _plan(snapshot: Snapshot, span: ChangeRange | CommitRange | None, request: S
 
 
 def _pandas_types(backend: str | None) -> Callable[[pa.DataType], Any] | None:
-    """The pandas type of each Arrow type; None: NumPy's."""
+    """Returns the pandas type of each Arrow type; None means NumPy's."""
     if backend is None:
         return None
     import pandas
@@ -286,7 +287,7 @@ def _pandas_types(backend: str | None) -> Callable[[pa.DataType], Any] | None:
 
 
 def scan_view(plan: ScanPlan, *, query_type: str, state: str, limit: int | None) -> Html:
-    """What a scan will read; reads nothing. For the arguments see `planning.explain.explain_plan`."""
+    """Shows what a scan will read; reads nothing. For the arguments see `planning.explain.explain_plan`."""
     spec = plan.spec
     merged = sum(split.merged for split in plan.splits)
     logs = f", {merged:,} of them merged with logs" if merged else ""
@@ -306,7 +307,7 @@ def scan_view(plan: ScanPlan, *, query_type: str, state: str, limit: int | None)
 
 
 def columns_view(schema: pa.Schema | None) -> Content:
-    """Columns of users and their types."""
+    """Shows columns of users and their types."""
     fields = [field for field in schema or () if field.name not in META_FIELDS]
     rows: list[list[Content]] = [[named(field.name), named(field.type)] for field in fields[:_MAX_COLUMNS]]
     if len(fields) > len(rows):

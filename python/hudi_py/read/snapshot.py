@@ -47,18 +47,18 @@ class Snapshot(TableState):
         return CommittedInstants.of(self.config, self.timeline)
 
     def with_deletes(self, emitted: bool) -> Snapshot:
-        """This state, with the column `_hoodie_operation` if deletes are returned as rows."""
+        """Returns this state, with the column `_hoodie_operation` if deletes are returned as rows."""
         return replace(self, schema=with_operation(self.schema)) if emitted else self
 
     def metadata(self, instead: str) -> MetadataTable | None:
-        """Return the metadata table. If it is damaged, return None, with a warning of what happens `instead`."""
+        """Returns the metadata table. If it is damaged, returns None, and warns what happens `instead`."""
         if isinstance(self._opened, Exception):
             warn_unused(self.storage.uri, self._opened, instead)
             return None
         return self._opened
 
     def view(self, *, by_metadata: bool, read_damaged: bool = False) -> FileSystemView:
-        """Return the file slices, for `read_damaged` see `load_view`.
+        """Returns the file slices; for `read_damaged` see `load_view`.
 
         `by_metadata`: whether the metadata table lists files; the storage does if there is none, or it is damaged.
         """
@@ -75,7 +75,7 @@ class Snapshot(TableState):
     def _opened(self) -> MetadataTable | Exception | None:
         try:
             return open_metadata(self)
-        except StorageError:  # not damage
+        except StorageError:  # not a sign of damage
             raise
         except (HudiError, FileNotFoundError) as error:
             return error
@@ -87,7 +87,7 @@ def open_snapshot(
     *,
     schema_as_of: InstantTime | None = None,
 ) -> Snapshot:
-    """The newest state of a table, or its state as of an instant.
+    """Opens the newest state of a table, or its state as of an instant.
 
     Args:
         schema_as_of: use the columns that the table had at this instant.
@@ -107,7 +107,7 @@ def open_snapshot(
 
 
 def table_schema(state: TableState) -> pa.Schema:
-    """All columns of the newest state; see `open_snapshot`."""
+    """Returns all columns of the newest state; see `open_snapshot`."""
     return _schema(state, None)[0]
 
 
@@ -138,7 +138,8 @@ def _schema(state: TableState, as_of: str | None) -> tuple[pa.Schema, SchemaHist
 
 
 def earliest_retained(state: TableState) -> str | None:
-    """Requested time of the first commit whose state is complete after the last clean; None if nothing was cleaned.
+    """Returns the requested time of the first commit whose state is complete after the last clean; None if nothing was
+    cleaned.
 
     Source: `TimelineUtils.validateTimestampAsOf`, 1.2.0: the clean records it; for cleans that retain a number of file
     versions, it is the first active write.
@@ -154,7 +155,7 @@ def earliest_retained(state: TableState) -> str | None:
 
 
 def _check_not_cleaned(state: TableState, as_of: str) -> None:
-    """Like Apache Hudi, checks against the last clean, but allows states that a savepoint keeps."""
+    """Checks the time against the last clean, as Apache Hudi does, but allows states that a savepoint keeps."""
     earliest = earliest_retained(state)
     if earliest is None or _is_savepoint(state.timeline, as_of):
         return
@@ -167,8 +168,8 @@ def _check_not_cleaned(state: TableState, as_of: str) -> None:
 
 
 def _check_versions(state: TableState, as_of: str) -> None:
-    """Cleans that retain a number of file versions may have removed one that is also current at a later time, and an
-    earlier clean may have retained less than the last one."""
+    """Checks cleans that retain a number of file versions: they may have removed a version that is also current at a
+    later time, and an earlier clean may have retained less than the last one."""
     removed = _removed_versions(state, as_of)
     if not removed:
         return
@@ -190,7 +191,8 @@ def _check_versions(state: TableState, as_of: str) -> None:
 
 
 def _removed_versions(state: TableState, as_of: str) -> dict[str, dict[str, str]]:
-    """The instant of the newest version until a time that later cleans have removed, by partition and file id."""
+    """Returns the instant of the newest version until a time that later cleans have removed, by partition and file
+    id."""
     removed: dict[str, dict[str, str]] = defaultdict(dict)
     for clean in state.timeline.completed:
         if clean.action is not Action.CLEAN or clean.time < as_of:
@@ -202,14 +204,14 @@ def _removed_versions(state: TableState, as_of: str) -> dict[str, dict[str, str]
         for partition, cleaned in (metadata.get("partitionMetadata") or {}).items():
             for path in cleaned.get("successDeleteFiles") or ():
                 file = path.rpartition("/")[2]
-                name = parse_base_file_name(file) or parse_log_file_name(file)  # groups may have logs only
+                name = parse_base_file_name(file) or parse_log_file_name(file)  # groups may consist of logs only
                 if name is not None and name.instant <= as_of:
                     removed[partition][name.file_id] = max(removed[partition].get(name.file_id, ""), name.instant)
     return removed
 
 
 def clean_metadata(state: TableState, clean: Instant) -> dict[str, Any] | None:
-    """The metadata of a completed clean, `{}` if its file is empty; None if it was archived since it was listed."""
+    """Reads the metadata of a completed clean, `{}` if its file is empty; None if it was archived since the listing."""
     path = state.timeline.layout.path(clean.file_name)
     try:
         data = state.storage.read(path)
@@ -219,7 +221,7 @@ def clean_metadata(state: TableState, clean: Instant) -> dict[str, Any] | None:
 
 
 def _is_savepoint(timeline: Timeline, as_of: str) -> bool:
-    """Whether the state as of a time is that of a savepoint, whose files are never cleaned."""
+    """Tells whether the state as of a time belongs to a savepoint, whose files are never cleaned."""
     last = max((instant.time for instant in timeline.write_completed if instant.time <= as_of), default=None)
     if last is None or (last != as_of and (timeline.start is None or last < timeline.start)):
         return False  # commits after the savepoint may have been archived

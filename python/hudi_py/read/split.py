@@ -22,7 +22,7 @@ SliceMode = Literal["merge", "skip", "unmerged"]
 """`merge`: the newest version of each key. `skip`: base rows, then all log rows, unmerged (`skip_merge`).
 `unmerged`: as `skip`, with deletes as rows."""
 KnownValues = tuple[tuple[str, pa.Scalar], ...]
-"""Columns with their value, never null."""
+"""Columns with the value that all rows have, never null."""
 CHANGE_SCHEMA: Final = pa.schema([(name, pa.string()) for name in (OP, TS_MS, BEFORE, AFTER)])
 """`op`: `i`, `u` or `d`. `ts_ms`: requested time of the commit. `before`, `after`: the row as JSON; null, or the text
 `null`, where there is none (`HoodieCDCFileIndex.FULL_CDC_SPARK_SCHEMA`, 1.2.0)."""
@@ -30,7 +30,7 @@ CHANGE_SCHEMA: Final = pa.schema([(name, pa.string()) for name in (OP, TS_MS, BE
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
-    """The settings that all splits of a scan share."""
+    """Settings shared by all splits of a scan."""
 
     uri: str
     """The table's root, without credentials."""
@@ -43,15 +43,16 @@ class ReadSpec:
     logs: LogSpec | None = None
     """How logs are read and merged; None if no file slice has logs."""
     limit: int | None = None
-    """Maximum rows of each split."""
+    """Maximum number of rows of each split."""
     mode: SliceMode = "merge"
     commit_times: frozenset[str] | None = None
-    """Incremental queries: only rows whose `_hoodie_commit_time` is one of these requested times; None: all."""
+    """Requested times of the commits whose rows are returned (`_hoodie_commit_time`), in incremental queries; None:
+    all."""
     keys: frozenset[str] | None = None
     """Only rows of these record keys; None: all."""
     key_fields: tuple[str, ...] = ()
-    """Columns that make up the record key if files have no `_hoodie_record_key`; used with `keys`, and where
-    `table_schema` nevertheless has the record key."""
+    """Columns that make up the record key if files have no `_hoodie_record_key`; used with `keys`, and if
+    `table_schema` has the record key anyway."""
     emit_deletes: bool = False
     """Whether deletes in logs are returned as rows too, with `_hoodie_operation` = `D`."""
     history: SchemaHistory | None = None
@@ -63,7 +64,7 @@ class ReadSpec:
 
     @property
     def wanted_columns(self) -> tuple[str, ...]:
-        """Columns that rows need before they are filtered and projected."""
+        """Returns the columns that rows need before they are filtered and projected."""
         wanted = [*self.columns, *(self.filter.columns if self.filter else ())]
         wanted += [COMMIT_TIME] if self.commit_times is not None else []
         if self.keys is not None or RECORD_KEY in self.columns:
@@ -72,12 +73,12 @@ class ReadSpec:
         return tuple(dict.fromkeys(wanted))
 
     def open_log(self, storage: Storage, files: Sequence[LogFile], *, instant: str | None = None) -> SliceLog:
-        """Return the log of a slice, see `LogSpec.open`."""
+        """Opens the log of a slice, see `LogSpec.open`."""
         assert self.logs is not None
         return self.logs.open(storage, files, self.history, instant=instant)
 
     def read_schema(self) -> pa.Schema:
-        """`wanted_columns` in the table's order."""
+        """Returns `wanted_columns` in the table's order."""
         wanted = set(self.wanted_columns)
         return pa.schema([field for field in self.table_schema if field.name in wanted])
 
@@ -96,24 +97,24 @@ class Split:
     partition_values: tuple[tuple[str, pa.Scalar], ...] = ()
     """Columns that take their value from the partition path."""
     without_base: bool = False
-    """Whether another reader reads the base file: only rows that it does not hold are returned, see `parts`."""
+    """Whether another reader reads the base file: only rows that it lacks are returned, see `parts`."""
     known_values: KnownValues = ()
-    """Columns of which all rows are known to hold that value, so that the split can be left out, see `engines`."""
+    """Columns with the value that all rows are known to have, so that the split can be skipped, see `engines`."""
 
     @classmethod
     def of(cls, spec: ReadSpec, file_slice: FileSlice, values: KnownValues = ()) -> Split:
-        """Return the split that reads a whole file slice."""
+        """Builds the split that reads a whole file slice."""
         base, logs = file_slice.base_file, file_slice.log_files
         return Split(spec, file_slice.partition, file_slice.file_id, base, logs, partition_values=values)
 
     @property
     def merged(self) -> bool:
-        """Whether rows of several files are merged, so that it can only be read as a whole."""
+        """Tells whether rows of several files are merged, so that the split can only be read as a whole."""
         return bool(self.log_files)
 
     @property
     def size(self) -> int:
-        """Size in bytes of the files whose rows it reads."""
+        """Returns the size in bytes of the files whose rows it reads."""
         base = 0 if self.base_file is None or self.without_base else self.base_file.size
         return base + sum(file.size for file in self.log_files)
 
@@ -126,9 +127,9 @@ class InferenceCase(Enum):
     """How the changes of a commit to a file group are found (`HoodieCDCInferenceCase`, 1.2.0)."""
 
     AS_IS = "AS_IS"
-    """In change logs; images that these lack are looked up in the base files before and after."""
+    """From change logs; images that these lack are looked up in the base files before and after."""
     BASE_FILE_INSERT = "BASE_FILE_INSERT"
-    """Rows of a base file are new: all, or with `Change.own_rows` those that its commit wrote."""
+    """Rows of a base file are new: all of them, or with `Change.own_rows` those that its commit wrote."""
     BASE_FILE_DELETE = "BASE_FILE_DELETE"
     """Every row of the previous base file was deleted."""
     LOG_FILE = "LOG_FILE"
@@ -145,11 +146,11 @@ class Change:
     """Requested time of the commit."""
     case: InferenceCase
     before: FileSlice | None = None
-    """The file slice before the commit, where its rows are needed."""
+    """The file slice before the commit, if its rows are needed."""
     before_as_of: str | None = None
     """Log blocks of later instants do not belong to `before`."""
     after: BaseFile | None = None
-    """The base file that the commit wrote, where its rows are needed."""
+    """The base file that the commit wrote, if its rows are needed."""
     own_rows: bool = False
     """Only rows of `after` with the commit's own time count: the commit added rows to a file without logging them."""
     logs: tuple[LogFile, ...] = ()
@@ -163,7 +164,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSource:
-    """The table information that all change splits of a scan share."""
+    """The table information shared by all change splits of a scan."""
 
     rows: ReadSpec
     """How to read the table's rows, with all columns as stored."""
@@ -182,7 +183,7 @@ class ChangeSplit(Split):
 
     source: ChangeSource = field(kw_only=True)
     changes: tuple[Change, ...] = field(kw_only=True)
-    """Oldest first."""
+    """The changes, oldest first."""
 
     @property
     def merged(self) -> bool:

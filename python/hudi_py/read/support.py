@@ -53,7 +53,7 @@ def check_schema(avro: Any, uri: str) -> None:
 
 
 def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str, sources: Iterable[str] = ()) -> None:
-    """Raises UnsupportedTableError for file slices that cannot be read. `sources`: see `check_source`."""
+    """Raises UnsupportedTableError for file slices that cannot be read. For `sources` see `check_source`."""
     for file_slice in slices:
         base = file_slice.base_file
         if base is not None and base.name.extension not in BASE_FORMATS:
@@ -65,7 +65,7 @@ def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str, sou
 
 
 def text_partition_columns(config: TableConfig) -> tuple[str, ...]:
-    """Partition columns that Spark shows as text, whatever their stored type (timestamp key generators).
+    """Returns partition columns that Spark shows as text, whatever their stored type (timestamp key generators).
 
     Source: `SparkParsePartitionUtil.getPartitionSchema`, 1.2.0. Timestamp parts of custom key generators keep their
     type: where Apache Hudi can read such a table at all, it shows the column's own value.
@@ -101,7 +101,7 @@ def _logical_types(avro: Any, path: str) -> Iterable[tuple[str, str]]:
 
 
 def missing_file(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:
-    """Return the error for a missing file of a split: damage if the table still refers to it, else it was cleaned."""
+    """Returns the error for a missing file of a split: damage if the table still refers to it, else it was cleaned."""
     lister, _ = metadata_lister(load_state(storage))
     paths = [file.path for file in (split.base_file, *split.log_files) if file is not None]
     listed = {info.path for info in lister.files(split.partition)}

@@ -1,5 +1,5 @@
 """A table as one HTML page: facts, sums over them, and their rendering.
 
-`facts` asks the table, `summary` and the modules that it names turn the answers into frozen values, and `page` renders
-those. See docs/report.md.
+`facts` queries the table, `summary` and the modules that it names turn the answers into frozen values, and `page`
+renders those. See docs/report.md.
 """

@@ -1,4 +1,4 @@
-"""The timeline in time: kinds of actions, how long they took, and which ran at the same time."""
+"""The timeline over time: kinds of actions, their durations, and which ran concurrently."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_BINS: Final = 90
 MAX_ENTRIES: Final = 40
 
 Role = Literal["write", "service", "undo", "mark"]
-"""What a kind of action is for; `mark`: it changes no file."""
+"""The purpose of a kind of action; `mark`: it changes no file."""
 
 _ROLES: Final[dict[str, Role]] = {
     "commit": "write",
@@ -34,33 +34,33 @@ _ROLES: Final[dict[str, Role]] = {
     "savepoint": "mark",
     "schemacommit": "mark",
 }
-"""In the order in which they are shown."""
+"""Roles in the order in which they are shown."""
 _IDLE_SHARE: Final = 0.6
-"""What idle times may take on a `Scale`, as a share of the time in which something ran."""
+"""Maximum share of idle times on a `Scale`, relative to the time in which something ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedInstant:
-    """An instant."""
+    """An instant in the report."""
 
     instant: str
     kind: str
-    """Its action; services that complete as commits have their own."""
+    """Its action, or a more specific kind for services that complete as commits."""
     role: Role
     state: str
     """`requested`, `inflight` or `completed`."""
     operation: str
     """Empty unless the instant is a completed write."""
     start_ms: int | None
-    """Since the epoch; None if the instant is no time."""
+    """Milliseconds since the epoch; None if the instant is no valid time."""
     end_ms: int | None
-    """None while pending, or if unknown, as for savepoints, whose requested time is that of their commit."""
+    """None while pending, or if unknown, as for savepoints, whose requested time is the one of their commit."""
     changed: tuple[int, int, int] | None
     """Rows inserted, updated and deleted by a write."""
     bytes: int | None
-    """Written by a commit."""
+    """Bytes written by a commit."""
     overlaps: int = 0
-    """Completed actions that ran at the same time, for some of it."""
+    """Number of completed actions that ran at the same time, at least partly."""
 
     @property
     def pending(self) -> bool:
@@ -84,7 +84,7 @@ class Lane:
     durations: tuple[int, int, int] | None
     """Median, 95th percentile and greatest, ms; None: unknown."""
     bins: tuple[int, ...]
-    """Instants that begin in each bin of `Activity`."""
+    """Number of instants that begin in each bin of `Activity`."""
     pending_bins: tuple[int, ...]
 
 
@@ -96,18 +96,18 @@ class Activity:
     pending: int
     lanes: tuple[Lane, ...]
     edges: tuple[int, ...]
-    """Limits of the bins, ms since the epoch, one more than there are bins; empty: no instant is a time."""
+    """Limits of the bins, ms since the epoch, one more than there are bins; empty if no instant is a valid time."""
     entries: tuple[ReportedInstant, ...]
-    """The pending ones, and the newest of the others; newest first, at most `MAX_ENTRIES`."""
+    """The pending instants, and the newest of the others; newest first, at most `MAX_ENTRIES`."""
     overlapping: int
-    """Completed actions that ran while another one did."""
+    """Number of completed actions that ran while another one did."""
     most_at_once: int
     copied: bool
-    """Whether completion times are unknown, since they were those of files which were copied since."""
+    """Whether completion times are unknown, because they are modification times of files that were copied later."""
 
 
 def activity_of(instants: pa.Table, history: pa.Table, zone: tzinfo, *, layout: int) -> Activity:
-    """The timeline of `Table.instants()`, with what `Table.history()` says about its writes.
+    """Summarises the timeline of `Table.instants()`, with the changes of its writes from `Table.history()`.
 
     Args:
         zone: of the table's instants.
@@ -134,7 +134,7 @@ def activity_of(instants: pa.Table, history: pa.Table, zone: tzinfo, *, layout: 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Time as a share of a width. Idle times are shortened, so that what took seconds can be seen beside days."""
+    """Time as a share of a width. Idle times are shortened, so that seconds remain visible beside days."""
 
     times: tuple[int, ...]
     places: tuple[float, ...]
@@ -145,7 +145,7 @@ class Scale:
 
 
 def scale_of(spans: Iterable[tuple[int, int]]) -> Scale:
-    """The scale from 0 to 1 on which all spans of time fit."""
+    """Returns the scale from 0 to 1 on which all time spans fit."""
     busy: list[list[int]] = []
     for start, end in sorted(spans):
         if busy and start <= busy[-1][1]:
@@ -202,19 +202,19 @@ def _ms(instant: str | None, zone: tzinfo) -> int | None:
         return None
     try:
         return epoch_ms(instant, zone)
-    except ConfigError:  # no time: foreign or damaged
+    except ConfigError:  # no valid time: foreign or damaged
         return None
 
 
 def _copied(entries: Sequence[ReportedInstant]) -> bool:
-    """Whether everything seems to have completed after the newest action began."""
+    """Tells whether everything seems to have completed after the newest action began."""
     starts = [entry.start_ms for entry in entries if entry.start_ms is not None]
     ends = [entry.end_ms for entry in entries if entry.end_ms is not None]
     return len(ends) > 2 and min(ends) > max(starts)
 
 
 def _with_overlaps(entries: Sequence[ReportedInstant]) -> tuple[list[ReportedInstant], int]:
-    """The entries with their overlaps, and how many actions ran at once at most."""
+    """Returns the entries with their overlaps, and the maximum number of concurrent actions."""
     spans = np.array(
         [(at, entry.start_ms, entry.end_ms) for at, entry in enumerate(entries) if (entry.duration_ms or 0) > 0],
         dtype=np.int64,
@@ -223,7 +223,7 @@ def _with_overlaps(entries: Sequence[ReportedInstant]) -> tuple[list[ReportedIns
     if not len(spans):
         return found, min(len(found), 1)
     starts, ends = np.sort(spans[:, 1]), np.sort(spans[:, 2])
-    # those that began before its end, but for those that ended before its start, and itself
+    # those that began before its end, minus those that ended before its start, and itself
     counts = np.searchsorted(starts, spans[:, 2], "left") - np.searchsorted(ends, spans[:, 1], "right") - 1
     for at, count in zip(spans[:, 0].tolist(), counts.tolist(), strict=True):
         found[at] = replace(found[at], overlaps=count)

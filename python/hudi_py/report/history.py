@@ -1,4 +1,4 @@
-"""Sections of the page about what happened: timeline and writes."""
+"""Sections of the page about the past: timeline and writes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROLES: Final = {"write": "changes rows", "service": "table service", "undo": "u
 
 
 def timeline(report: Report) -> Html:
-    """The timeline in time, by kind of action, and the newest instants."""
+    """Renders the timeline over time, by kind of action, and the newest instants."""
     activity = report.activity
     if not activity.count:
         return section("timeline", "Timeline", tag("p", "There are no instants.", class_="note"))
@@ -41,7 +41,7 @@ def timeline(report: Report) -> Html:
 
 
 def writes(report: Report) -> Html:
-    """What the writes wrote, and for how many changes."""
+    """Renders what the writes wrote, and for how many changes."""
     found = report.writes
     if not found.commits:
         return section("writes", "WriteSummary", tag("p", "No write is on the active timeline.", class_="note"))
@@ -63,7 +63,7 @@ def writes(report: Report) -> Html:
 
 
 def kind_words(kind: str) -> str:
-    """A kind of action in words."""
+    """Describes a kind of action in words."""
     return _KINDS.get(kind, kind)
 
 
@@ -221,7 +221,7 @@ def _amplification_chart(found: WriteSummary, axis: tuple[str, ...]) -> Html:
     most = max((rate for rate in rates if rate is not None), default=1.0) or 1.0
     width, marks = _WIDTH / len(found.bins), []
     for at, (each, rate) in enumerate(zip(found.bins, rates, strict=True)):
-        # those that changed nothing, such as compactions, have no rate
+        # writes that changed nothing, such as compactions, have no rate
         height = 2.0 if rate is None else rate / most * _HEIGHT
         kind = "quiet" if rate is None else "service" if not each.write_bytes else "write"
         marks.append(Mark(at * width + 0.08 * width, 0.84 * width, kind, _HEIGHT - height, height))

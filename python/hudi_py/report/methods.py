@@ -69,7 +69,7 @@ class ReportMethods:
         return _write(os.path.abspath(os.path.expanduser(path)), page(found))
 
     def _repr_html_(self) -> str:
-        """The table in a notebook: facts from its properties and timeline. Text is shown elsewhere."""
+        """Shows the table in a notebook: facts from its properties and timeline. Other displays show text."""
         config, timeline, schema = self._config, None, None
         with suppress(HudiError, OSError):  # a notebook shows what can be read
             config = load_table_config(self._storage)
@@ -81,7 +81,7 @@ class ReportMethods:
 def _release() -> str:
     try:
         return version("hudi-py")
-    except PackageNotFoundError:  # run from a checkout
+    except PackageNotFoundError:  # running from a checkout
         return "from source"
 
 
@@ -101,7 +101,8 @@ def _write(path: str, text: str) -> str:
 
 
 def table_view(uri: str, config: TableConfig, timeline: Timeline | None, schema: pa.Schema | None) -> Html:
-    """A few facts from properties and timeline; files are not listed. What could not be read is None."""
+    """Shows a few facts from properties and timeline; files are not listed. Arguments that could not be read are
+    None."""
     kind = "merge on read" if config.is_mor else "copy on write"
     facts: list[tuple[str, Content]] = [
         ("Path", named(uri)),

@@ -1,4 +1,4 @@
-"""What a table says about itself, as Arrow tables, and from that: what it is, how it is doing, and what to do next."""
+"""Collects facts about a table as Arrow tables, and derives its state and what to do next."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WRITES: Final = ("commit", "deltacommit", "replacecommit")
 
 
 class ReportedTable(Protocol):
-    """What is asked of a `Table`."""
+    """The part of `Table` that is used."""
 
     @property
     def uri(self) -> str: ...
@@ -55,7 +55,7 @@ class TableFacts:
     uri: str
     config: TableConfig
     read_only: str | None
-    """Why it cannot be written to; None if it can be."""
+    """Why it cannot be written to; None if it can."""
     schema: pa.Schema
     """Meta columns first."""
     instants: pa.Table
@@ -64,14 +64,14 @@ class TableFacts:
     files: pa.Table
     plans: pa.Table
     due: tuple[Due, ...]
-    """Empty if the table is read only."""
+    """Empty if the table is read-only."""
     locks: tuple[LockHolder, ...]
     unknown: tuple[str, ...]
-    """What could not be found out, and why."""
+    """What could not be determined, and why."""
 
 
 def read_facts(source: ReportedTable, *, lenient: bool = False) -> TableFacts:
-    """Asks a table for its state.
+    """Collects the facts about a table.
 
     Args:
         lenient: whether what damage hides is noted in `unknown` and left empty, instead of raising an error.
@@ -121,14 +121,14 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What `show` says; `--json` prints these fields."""
+    """The content of `show`; `--json` prints these fields."""
 
     uri: str
     name: str
     table_type: str
     version: int
     read_only: str | None
-    """Why it cannot be written to; None if it can be."""
+    """Why it cannot be written to; None if it can."""
     record_key: tuple[str, ...]
     partitioned_by: tuple[str, ...]
     ordered_by: tuple[str, ...]
@@ -146,20 +146,20 @@ class Overview:
     num_instants: int
     first_instant: str | None
     last_write: dict[str, Any] | None
-    """The newest row of `Table.history()` that is not of a table service."""
+    """The newest row of `Table.history()` that is not a table service."""
     pending: list[dict[str, Any]]
     """Rows of `Table.instants()`, oldest first."""
     savepoints: list[str]
     locks: list[dict[str, Any]]
     services: list[dict[str, Any]]
-    """`service`, `due` and `reason` for compaction, clean and archive; empty if the table is read only."""
+    """`service`, `due` and `reason` for compaction, clean and archive; empty if the table is read-only."""
     unknown: list[str] = field(default_factory=list)
-    """What could not be found out, and why."""
+    """What could not be determined, and why."""
     next: list[NextStep] = field(default_factory=list)
 
 
 def overview(facts: TableFacts, path: str) -> Overview:
-    """The facts about a table in short; `path` is how the user named it."""
+    """Summarises the facts about a table; `path` is the user's name for it."""
     config, files = facts.config, facts.files
     logs = pc.list_value_length(files["log_files"])
     instants, history = facts.instants.to_pylist(), facts.history
@@ -202,7 +202,7 @@ def overview(facts: TableFacts, path: str) -> Overview:
 
 
 def _next(found: Overview, plans: pa.Table, path: str) -> list[NextStep]:
-    """What to do next, the most pressing first."""
+    """Lists what to do next, the most urgent first."""
     steps: list[NextStep] = []
     if found.read_only is not None:
         return steps

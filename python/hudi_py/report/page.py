@@ -1,4 +1,4 @@
-"""The page: one HTML document that requests nothing."""
+"""The page: one HTML document that makes no requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _PLACES: Final = (
 
 
 def page(report: Report) -> str:
-    """The document. Style sheet, script and drawings are in it; its security policy forbids every request."""
+    """Renders the document. Style sheet, script and drawings are embedded; its security policy forbids every
+    request."""
     title = report.overview.name or "table"
     style, script = _asset("page.css"), _asset("page.js")
     policy = (

@@ -21,12 +21,12 @@ class Head:
 
     text: str
     kind: str = ""
-    """`right` for numbers, `bar` for bars, `span` for bars in time, `wrap` for texts that may go on below."""
+    """`right` for numbers, `bar` for bars, `span` for bars over time, `wrap` for text that may wrap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A rectangle of a drawing 1,000 wide."""
+    """A rectangle in a drawing of width 1,000."""
 
     x: float
     width: float
@@ -37,24 +37,24 @@ class Mark:
 
 
 def section(key: str, title: str, *content: Content) -> Html:
-    """A part of the page with a heading, which the navigation names."""
+    """Renders a part of the page with a heading, which the navigation names."""
     return tag("section", tag("h2", title, id=f"{key}-title"), *content, id=key, aria_labelledby=f"{key}-title")
 
 
 def short(text: str) -> str:
-    """A text of the table, cut where it would be too long to read."""
+    """Shortens text of the table that would be too long to read."""
     return text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + "…"
 
 
 def name(text: str) -> Html:
-    """A name from the table."""
+    """Renders a name from the table."""
     return named(short(text))
 
 
 def table(
     caption: str, heads: Sequence[Head], rows: Iterable[Sequence[Content]], *, rest: Sequence[Content] = ()
 ) -> Html:
-    """A table whose first column names its rows. `rest`: a last row for what is not listed."""
+    """Renders a table whose first column names its rows. `rest` is a last row for what is not listed."""
 
     def cells(row: Sequence[Content], class_: str | None = None) -> Html:
         first, *others = zip(heads, row, strict=True)
@@ -79,7 +79,7 @@ def table(
 
 
 def bar(*parts: tuple[float, str]) -> Html:
-    """A bar of shares of a whole, each with its colour; the numbers stand beside it."""
+    """Renders a bar of shares of a whole, each with its colour; the numbers are beside it."""
     marks, x = [], 0.0
     for share, kind in parts:
         marks.append(Mark(x, share * _WIDTH, kind))
@@ -88,7 +88,7 @@ def bar(*parts: tuple[float, str]) -> Html:
 
 
 def drawing(marks: Iterable[Mark], height: float, *more: Content) -> Html:
-    """Rectangles, stretched to the width of the page; what they say stands in words elsewhere."""
+    """Renders rectangles, stretched to the width of the page; text elsewhere describes them."""
     rects = [
         tag(
             "rect",
@@ -115,7 +115,7 @@ def drawing(marks: Iterable[Mark], height: float, *more: Content) -> Html:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing over columns, each of which is described in words."""
+    """A drawing with columns, each described in words."""
 
     label: str
     marks: tuple[Mark, ...]
@@ -123,17 +123,17 @@ class Chart:
     texts: tuple[str, ...]
     """A sentence for each column."""
     chosen: int
-    """The column that is described first."""
+    """Index of the column that is described first."""
     beside: Html
-    """What stands left of the drawing."""
+    """Content left of the drawing."""
     axis: tuple[str, ...]
-    """Texts below the drawing, at equal distances."""
+    """Labels below the drawing, at equal distances."""
 
 
 def chart(given: Chart) -> Html:
-    """A chart with a slider that goes through its columns, for hand and keyboard."""
+    """Renders a chart with a slider over its columns, for mouse and keyboard."""
     cursor = tag("rect", x=0, y=0, width=0, height=_number(given.height), class_="cursor")
-    # in a script, only the end of the script is not text
+    # within a script, only the end tag of the script is not text
     texts = raw(json.dumps(list(given.texts), ensure_ascii=False).replace("<", "\\u003c"))
     slider = tag(
         "input",
@@ -164,7 +164,7 @@ def chart(given: Chart) -> Html:
 
 
 def legend(*entries: tuple[str, str]) -> Html:
-    """Colours and what they mean."""
+    """Renders colours and their meanings."""
     return tag(
         "ul",
         [
@@ -186,7 +186,7 @@ def legend(*entries: tuple[str, str]) -> Html:
 
 
 def cards(entries: Iterable[tuple[str, str, str, str]]) -> Html:
-    """Figures: name, value, remark, and the class of the value's colour."""
+    """Renders figures: name, value, remark, and the class of the value's colour."""
     return tag(
         "dl",
         [
@@ -203,7 +203,7 @@ def cards(entries: Iterable[tuple[str, str, str, str]]) -> Html:
 
 
 def facts(entries: Iterable[tuple[str, Content]]) -> Html:
-    """Names and values; those without a value are left out."""
+    """Renders names and values; those without a value are left out."""
     return tag(
         "dl",
         [joined((tag("dt", title), tag("dd", value))) for title, value in entries if value],
@@ -212,7 +212,7 @@ def facts(entries: Iterable[tuple[str, Content]]) -> Html:
 
 
 def command(text: str) -> Html:
-    """A command to copy."""
+    """Renders a command to copy."""
     button = tag(
         "button", "Copy", tag("span", f" {short(text)}", class_="hidden"), type="button", class_="copy", hidden=True
     )
@@ -224,7 +224,7 @@ def badge(text: str, kind: str) -> Html:
 
 
 def more_than(shown: int, count: int, noun: str) -> Html | None:
-    """What is not listed; `noun` in the plural."""
+    """Renders the number of items that are not listed; `noun` in the plural."""
     return tag("p", f"And {count - shown:,} more {noun}.", class_="note") if count > shown else None
 
 

@@ -34,7 +34,7 @@ _NOT_PARTITIONED: Final = "(not partitioned)"
 
 
 def next_steps(report: Report) -> Html:
-    """What to do next."""
+    """Renders what to do next."""
     if not report.next:
         said = "Nothing is due." if report.overview.read_only is None else "Nothing."
         return section("next", "What to do next", tag("p", said, class_="note good"))
@@ -52,7 +52,7 @@ def next_steps(report: Report) -> Html:
 
 
 def glance(report: Report) -> Html:
-    """Figures and facts."""
+    """Renders figures and facts."""
     found = report.overview
     wins = _WINS.get(found.merge_mode, "that a merger of its own makes").format(", ".join(found.ordered_by))
     details: list[tuple[str, Content]] = [
@@ -72,7 +72,7 @@ def glance(report: Report) -> Html:
 
 
 def findings(report: Report) -> Html:
-    """What the doctor found."""
+    """Renders the doctor's findings."""
     found = report.diagnosis
     if found is None:
         return section("doctor", "Doctor", tag("p", "The table could not be examined.", class_="note error"))
@@ -100,7 +100,7 @@ def findings(report: Report) -> Html:
 
 
 def files(report: Report) -> Html:
-    """Partitions, file groups and slices."""
+    """Renders partitions, file groups and slices."""
     found = report.files
     if not found.total.groups:
         return section("files", "Files", tag("p", "There are no data files.", class_="note"))
@@ -120,7 +120,7 @@ def files(report: Report) -> Html:
 
 
 def services(report: Report) -> Html:
-    """What services did, and what is due."""
+    """Renders what services did, and what is due."""
     heads = [Head("service"), Head("due"), Head("why, or why not", "wrap"), Head("done", "right"), Head("newest")]
     heads.append(Head("median time", "right"))
     due = {each.service.replace("_", ""): each for each in report.due}
@@ -161,7 +161,7 @@ def services(report: Report) -> Html:
 
 
 def metadata(found: tuple[MetadataPartitionSummary, ...]) -> Html:
-    """The metadata table."""
+    """Renders the metadata table."""
     if not found:
         text = "There is none: readers list folders, and no statistics leave files out."
         return section("metadata", "Metadata table", tag("p", text, class_="note"))
@@ -184,7 +184,7 @@ def metadata(found: tuple[MetadataPartitionSummary, ...]) -> Html:
 
 
 def columns(found: tuple[ColumnFact, ...], count: int, properties: Mapping[str, str]) -> Html:
-    """Columns and properties."""
+    """Renders columns and properties."""
     heads = [Head("column", "wrap"), Head("type", "wrap"), Head("null"), Head("role")]
     rows: list[list[Content]] = [
         [
@@ -215,7 +215,7 @@ def columns(found: tuple[ColumnFact, ...], count: int, properties: Mapping[str, 
 
 
 def last_write(found: Overview, report: Report) -> tuple[str, str]:
-    """When the last write was, and what it did."""
+    """Returns when the last write was, and what it did."""
     last = found.last_write
     if last is None:
         return "never", ""
@@ -224,7 +224,7 @@ def last_write(found: Overview, report: Report) -> tuple[str, str]:
 
 
 def done_by(write: Mapping[str, Any]) -> str:
-    """What a row of `Table.history()` did, such as `upsert: 3 inserted, 1 updated`."""
+    """Describes a row of `Table.history()`, such as `upsert: 3 inserted, 1 updated`."""
     words = {"inserted": "num_inserts", "updated": "num_updates", "deleted": "num_deletes"}
     counts = ", ".join(f"{write[key]:,} {word}" for word, key in words.items() if write[key])
     operation = visible(write["operation"] or write["action"]).lower().replace("_", " ")
@@ -274,7 +274,7 @@ def _how_many(severity: Severity, count: int) -> str:
 
 
 def _finding(alike: list[Finding]) -> Html:
-    """The findings of one kind: the first, and the others folded."""
+    """Renders findings of one kind: the first, and the others folded."""
     each, *others = alike
     paths = [tag("li", tag("code", name(path))) for path in each.paths[:_MAX_PATHS]]
     extra = more_than(len(paths), len(each.paths), "files")

@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 MAX_PARTITIONS: Final = 25
 MAX_SLICES: Final = 12
 _SIZE_STEPS: Final = (0, *(step * 10**power for power in range(4, 12) for step in (1, 2, 5)))
-"""Limits of the bins of base files, bytes."""
+"""Factors of the limits of the bins of base files, in bytes."""
 _LOG_STEPS: Final = ((0, 0), (1, 1), (2, 4), (5, 9), (10, 19), (20, None))
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSize:
-    """The newest file slices of a partition; its name is None if they are of several ones."""
+    """The newest file slices of a partition; its name is None for several partitions together."""
 
     name: str | None
     groups: int
@@ -27,7 +27,7 @@ class PartitionSize:
     log_files: int
     log_bytes: int
     small_files: int
-    """Base files below the limit of `FileSizes`."""
+    """Number of base files below the limit of `FileSizes`."""
 
     @property
     def bytes(self) -> int:
@@ -36,7 +36,7 @@ class PartitionSize:
 
 @dataclass(frozen=True, slots=True)
 class SizeBin:
-    """The base files of `low` to below `high` bytes (None: any more)."""
+    """The base files of `low` to below `high` bytes (None: no limit)."""
 
     low: int
     high: int | None
@@ -46,7 +46,7 @@ class SizeBin:
 
 @dataclass(frozen=True, slots=True)
 class LogBin:
-    """The file slices with `low` to `high` log files (None: any more)."""
+    """The file slices with `low` to `high` log files (None: no limit)."""
 
     low: int
     high: int | None
@@ -73,25 +73,25 @@ class FileSizes:
     total: PartitionSize
     num_partitions: int
     partitions: tuple[PartitionSize, ...]
-    """The largest, at most `MAX_PARTITIONS`."""
+    """The largest partitions, at most `MAX_PARTITIONS`."""
     others: PartitionSize | None
-    """All further partitions together."""
+    """All other partitions together."""
     small_limit: int
     """`hoodie.parquet.small.file.limit`, bytes; smaller base files are small."""
     small_bytes: int
     spread: tuple[int, int, int, int] | None
-    """Least, median, 95th percentile and greatest size of base files; None: there are none."""
+    """Least, median, 95th percentile and greatest size of base files; None if there are none."""
     sizes: tuple[SizeBin, ...]
     """Base files in steps of 1, 2, 5, 10 and so on, from the least size to the greatest."""
     logs: tuple[LogBin, ...]
     waiting: int
-    """File slices with logs."""
+    """Number of file slices with logs."""
     slices: tuple[SliceSize, ...]
     """The file slices with the most bytes of logs, at most `MAX_SLICES`."""
 
 
 def sizes_of(files: pa.Table, small_limit: int) -> FileSizes:
-    """Sums over the rows of `Table.files()`."""
+    """Summarises the rows of `Table.files()`."""
     has_base = pc.is_valid(files["base_file"])
     counted = pa.table(
         {
@@ -121,7 +121,7 @@ def sizes_of(files: pa.Table, small_limit: int) -> FileSizes:
 
 
 def _partitions(counted: pa.Table) -> list[PartitionSize]:
-    """Largest first."""
+    """Returns partitions, largest first."""
     names = ("base_file", "base_bytes", "log_files", "log_bytes", "small")
     grouped = counted.group_by("partition").aggregate([(name, "sum") for name in names] + [("base_file", "count")])
     found = [

@@ -1,4 +1,4 @@
-"""Everything that the report shows, as frozen values."""
+"""The complete content of the report, as frozen values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Todo:
     why: str
     command: str
     pressing: bool
-    """Whether it mends an error."""
+    """Whether it fixes an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class PendingPlanSummary:
     instant: str
     state: str
     units: int
-    """File groups to compact, or partitions to clean."""
+    """Number of file groups to compact, or partitions to clean."""
     files: int
 
 
@@ -83,8 +83,8 @@ class ColumnFact:
 
 @dataclass(frozen=True, slots=True)
 class Older:
-    """File slices that are not the newest of their file group, or are of replaced groups: time travel reads them until
-    they are cleaned."""
+    """File slices that are not the newest of their file group, or belong to replaced groups: time travel reads them
+    until they are cleaned."""
 
     slices: int
     bytes: int
@@ -92,33 +92,33 @@ class Older:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What is asked of a table for its report."""
+    """The facts about a table for its report."""
 
     facts: TableFacts
     metadata: pa.Table | None
-    """File slices of the metadata table, as `Table.files()`; None: there is none."""
+    """File slices of the metadata table, as in `Table.files()`; None if there is none."""
     older: Older | None
-    """None: unknown."""
+    """None if unknown."""
     diagnosis: Diagnosis | None
-    """None: the examination failed."""
+    """None if the examination failed."""
     unknown: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the page shows."""
+    """The content of the page."""
 
     made: str
-    """When it was made, as an instant in the zone of the table's instants."""
+    """Time of the report, as an instant in the zone of the table's instants."""
     made_ms: int
     zone: tzinfo
     """The time zone of instants."""
     release: str
     path: str
-    """How commands name the table."""
+    """The table's path in commands."""
     overview: Overview
     next: tuple[Todo, ...]
-    """What to do next, the most pressing first."""
+    """What to do next, the most urgent first."""
     activity: Activity
     writes: WriteSummary
     files: FileSizes
@@ -128,15 +128,15 @@ class Report:
     metadata: tuple[MetadataPartitionSummary, ...]
     diagnosis: Diagnosis | None
     columns: tuple[ColumnFact, ...]
-    """At most `MAX_COLUMNS`, those of users first."""
+    """At most `MAX_COLUMNS`, users' columns first."""
     num_columns: int
     properties: Mapping[str, str]
     unknown: tuple[str, ...]
-    """What could not be found out, and why."""
+    """What could not be determined, and why."""
 
 
 def gather(source: ReportedTable, storage: Storage, *, full: bool = False) -> Gathered:
-    """Asks a table for all that its report shows. What damage hides is noted and left out.
+    """Collects everything that the report shows. What damage hides is noted and left out.
 
     Args:
         full: of `Table.doctor`.
@@ -162,7 +162,7 @@ def gather(source: ReportedTable, storage: Storage, *, full: bool = False) -> Ga
 
 
 def summarise(found: Gathered, path: str, options: Mapping[str, object], *, now_ms: int, release: str) -> Report:
-    """The report of what was gathered.
+    """Summarises the collected facts.
 
     Args:
         path: how commands name the table.
@@ -219,7 +219,7 @@ def _older(storage: Storage, facts: TableFacts) -> Older:
     slices = [slice_ for partition in view.partitions() for slice_ in view.every_slice(partition)]
     newest = pc.add(facts.files["base_bytes"], facts.files["log_bytes"])
     every = sum(slice_.size for slice_ in slices)
-    # while a compaction is pending, one newest slice is two on disk
+    # during a compaction, one newest slice is two on disk
     return Older(max(len(slices) - len(newest), 0), max(every - pc.sum(newest, min_count=0).as_py(), 0))
 
 

@@ -1,4 +1,4 @@
-"""What the writes of a table did, and how much they had to rewrite."""
+"""Summarises the writes of a table, and how much they had to rewrite."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class WriteBin:
     commits: int
     write_bytes: int
     service_bytes: int
-    """Written by table services."""
+    """Bytes written by table services."""
     rows_changed: int
     rows_written: int
 
@@ -53,7 +53,7 @@ class WriteSummary:
     """The completed writes of the active timeline."""
 
     operations: tuple[OperationSummary, ...]
-    """The one with the most bytes first."""
+    """Operations by bytes, largest first."""
     bins: tuple[WriteBin, ...]
     """At most `MAX_BINS`, oldest first."""
     commits: int
@@ -64,12 +64,12 @@ class WriteSummary:
 
     @property
     def amplification(self) -> float | None:
-        """Rows written for each one changed; None if none was changed."""
+        """Returns rows written per changed row; None if none was changed."""
         return self.rows_written / self.rows_changed if self.rows_changed else None
 
 
 def totals(history: pa.Table) -> dict[str, Any]:
-    """Sums over the writes; services such as compaction write rows, too, but change none."""
+    """Sums over the writes; services such as compaction also write rows, but change none."""
     own = history.filter(pc.invert(_by_service(history)))
     total: dict[str, Any] = {"num_commits": len(history)}
     for name in _NUMBERS:
@@ -80,7 +80,7 @@ def totals(history: pa.Table) -> dict[str, Any]:
 
 
 def writes_of(history: pa.Table) -> WriteSummary:
-    """The sums and bins of `Table.history()`."""
+    """Returns the sums and bins of `Table.history()`."""
     total = totals(history)
     service_bytes = pc.sum(history.filter(_by_service(history))["num_bytes"], min_count=0).as_py()
     return WriteSummary(

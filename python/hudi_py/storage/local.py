@@ -2,10 +2,10 @@
 
 With `durable`, writes survive a power failure as follows:
 
-- The content of `put` and `put_if_absent` is on disk before the file gets its name, so no file is ever half written. -
-Before a file is moved, everything created earlier is on disk; before one is removed or replaced, everything created or
-moved earlier is. So neither a deletion nor a published file can survive without what it relies on. - `sync` waits for
-everything. Call it before writing a file that may count only once other files are there.
+- The content of `put` and `put_if_absent` is on disk before the file gets its name, so no file is ever half written.
+- Before a file is moved, everything created earlier is on disk; before one is removed or replaced, everything created
+  or moved earlier is. So neither a deletion nor a published file can survive without what it relies on.
+- `sync` waits for everything. Call it before writing a file that may count only once other files are there.
 
 Reads follow symbolic links. Deletions do not follow one out of the root (`check_folders`): otherwise anyone who may put
 a link into a table's folder could make the next clean or rollback delete files elsewhere, with the rights of the user

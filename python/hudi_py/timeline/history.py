@@ -88,6 +88,13 @@ def read_history(
 
     Skips runs whose footer statistics show that all instants were requested outside of the range, or completed too
     early.
+
+    Args:
+        sorted_runs: whether no upgrade wrote the history (`made_in_layout_2`): runs whose names are outside of the
+            range are not even opened.
+
+    Raises:
+        CorruptFileError: a manifest or run contradicts the format, or a run is missing.
     """
     missing: FileNotFoundError | None = None
     for _ in range(_TRIES):

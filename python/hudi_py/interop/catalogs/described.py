@@ -1,5 +1,5 @@
-"""What is registered of a table: its entries, as `HiveSyncTool` (1.2.0) makes them, and its schema in the notations of
-Hive and Spark (`HiveSchemaUtil`, `SparkSchemaUtils`, `SparkDataSourceTableUtils`, 1.2.0)."""
+"""Describes a table for catalogs: its entries, as `HiveSyncTool` (1.2.0) creates them, and its schema in Hive's and
+Spark's notations (`HiveSchemaUtil`, `SparkSchemaUtils`, `SparkDataSourceTableUtils`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import resolve_table_schema
 
 WRITER_VERSION: Final = "1.2.0"
-"""`hudi_writer_version`: the release of Apache Hudi in whose manner the entry is written."""
+"""`hudi_writer_version`: the release of Apache Hudi that the entry imitates."""
 _HADOOP: Final = "org.apache.hudi.hadoop."
 _PARQUET_OUTPUT: Final = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat"
 _PARQUET_SERDE: Final = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
@@ -59,28 +59,28 @@ _LOCAL: Final = ("local-timestamp-millis", "local-timestamp-micros")
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One of the names under which a table is registered."""
+    """A name under which a table is registered."""
 
     name: str
     snapshot: bool = False
-    """Merge on read: whether logs are read."""
+    """For merge-on-read tables, whether logs are read."""
     read_optimized: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A table as it is now, for its entries."""
+    """The current state of a table, for its entries."""
 
     uri: str
     config: TableConfig
     fields: tuple[Field, ...]
-    """The columns as fields of an Avro record, with the meta columns unless they are left out."""
+    """The columns as fields of an Avro record, including the meta columns unless options exclude them."""
     is_bootstrapped: bool
-    """Whether base files are those of another table: such tables' snapshots are not for Spark's own source."""
+    """Whether base files belong to another table: Spark's own source cannot read snapshots of such tables."""
 
 
 def described(state: TableState, settings: SyncSettings) -> Described:
-    """Raises UnsupportedTableError for a table that has no columns yet."""
+    """Describes a table. Raises UnsupportedTableError if it has no columns yet."""
     storage, table = state.storage, state.config
     schema = resolve_table_schema(state)
     if schema is None:
@@ -93,7 +93,7 @@ def described(state: TableState, settings: SyncSettings) -> Described:
 
 
 def registrations(table: TableConfig, settings: SyncSettings, name: str) -> tuple[Registration, ...]:
-    """The names for a table (`HiveSyncTool.doSync`, 1.2.0)."""
+    """Returns the names under which a table is registered (`HiveSyncTool.doSync`, 1.2.0)."""
     options = settings.options
     if not table.is_mor:
         return (Registration(name),)
@@ -101,7 +101,7 @@ def registrations(table: TableConfig, settings: SyncSettings, name: str) -> tupl
     if strategy != "ALL":
         return (Registration(name, snapshot=strategy == "RT", read_optimized=strategy == "RO"),)
     skips = options.get(config.SKIP_RO_SUFFIX)
-    # without its suffix, the read-optimized table has the name that the snapshot would have besides
+    # without its suffix, the read-optimized table takes the name that the snapshot would also have
     plain = options.get(config.PLAIN_NAME) and not skips
     return (
         Registration(name if skips else f"{name}_ro", read_optimized=True),
@@ -111,7 +111,7 @@ def registrations(table: TableConfig, settings: SyncSettings, name: str) -> tupl
 
 
 def entry_of(table: Described, settings: SyncSettings, chosen: Registration) -> TableEntry:
-    """The entry under one name, as a catalog in the manner of Hive holds it."""
+    """Builds the entry under one name, for a catalog like Hive's."""
     options = settings.options
     partitions = settings.partition_fields(table.config)
     columns, partition_columns = hive_columns(
@@ -141,7 +141,7 @@ def entry_of(table: Described, settings: SyncSettings, chosen: Registration) -> 
 
 
 def format_of(base_files: str, *, snapshot: bool) -> Format:
-    """The classes for base files of a format (`HoodieInputFormatUtils`, 1.2.0)."""
+    """Returns the classes for base files of a format (`HoodieInputFormatUtils`, 1.2.0)."""
     if base_files == "ORC":
         return _ORC
     kind = _INPUTS[base_files]
@@ -150,7 +150,7 @@ def format_of(base_files: str, *, snapshot: bool) -> Format:
 
 
 def table_fields(record: Mapping[str, Any], *, meta: bool) -> tuple[Field, ...]:
-    """The fields of a table's Avro record, with the meta columns, or without them."""
+    """Returns the fields of a table's Avro record, with or without the meta columns."""
     own = tuple(each for each in spelled_out(record)["fields"] if each["name"] != OPERATION)
     if not meta:
         return own
@@ -159,7 +159,7 @@ def table_fields(record: Mapping[str, Any], *, meta: bool) -> tuple[Field, ...]:
 
 
 def hive_type(schema: Any, *, timestamps: bool) -> str:
-    """A type in Hive's notation, in lower case.
+    """Converts a type to Hive's notation, in lower case.
 
     Args:
         schema: an Avro type as JSON.
@@ -194,7 +194,7 @@ def hive_type(schema: Any, *, timestamps: bool) -> str:
 def hive_columns(
     fields: Iterable[Field], partition_columns: Sequence[str], *, timestamps: bool, comments: bool
 ) -> tuple[tuple[CatalogColumn, ...], tuple[CatalogColumn, ...]]:
-    """The columns, and the partition columns, which are text if the table has none of that name."""
+    """Returns the columns, and the partition columns, which are text if the table has no column of that name."""
     types = {str(each["name"]): hive_type(each["type"], timestamps=timestamps) for each in fields}
     docs = {str(each["name"]): str(each.get("doc") or "") if comments else "" for each in fields}
 
@@ -208,9 +208,9 @@ def hive_columns(
 def spark_parameters(
     fields: Sequence[Field], partition_columns: Sequence[str], *, part_length: int, version: str
 ) -> dict[str, str]:
-    """The table parameters by which Spark knows provider, schema and partition columns."""
+    """Returns the table parameters from which Spark reads provider, schema and partition columns."""
     by_name = {str(each["name"]): each for each in fields}
-    # a partition column that is not in the schema is text, never null
+    # a partition column that the schema lacks is text, never null
     last = [by_name.get(name, {"name": name, "type": "string"}) for name in partition_columns]
     text = _struct([each for each in fields if each["name"] not in partition_columns] + last)
     parts = [text[at : at + part_length] for at in range(0, len(text), part_length)]
@@ -226,7 +226,7 @@ def spark_parameters(
 
 
 def spark_type(schema: Any) -> str:
-    """A type in the JSON of Spark's schemas, with the blanks that Apache Hudi puts into it."""
+    """Converts a type to the JSON of Spark's schemas, with the same blanks as Apache Hudi."""
     kind = _of_union(schema)[0]
     name, logical = _named(kind)
     if logical == "decimal":
@@ -266,14 +266,14 @@ def _bool(value: bool) -> str:
 
 
 def _named(kind: Any) -> tuple[str, str]:
-    """The name of a type, and of its logical type."""
+    """Returns the name of a type, and of its logical type."""
     if isinstance(kind, str):
         return kind, ""
     return str(kind["type"]), str(kind.get("logicalType") or "")
 
 
 def _of_union(schema: Any) -> tuple[Any, bool]:
-    """The type other than null, and whether null is another."""
+    """Returns the type other than null, and whether null is the other branch."""
     kind: Any = schema
     nullable = False
     if isinstance(schema, list):

@@ -1,4 +1,4 @@
-"""The entry of a table in a catalog, what a catalog can do with entries, and what registering a table did."""
+"""Catalog entries of a table, the interface of a catalog, and the report of a registration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = tuple[str, ...]
 
 
 class CatalogError(HudiError):
-    """A catalog could not be reached, or refused a request."""
+    """A catalog could not be reached, or it refused a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A table as a catalog in the manner of Hive holds it."""
+    """A table as a catalog like Hive's stores it."""
 
     name: str
     columns: tuple[CatalogColumn, ...]
@@ -51,11 +51,11 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """An entry that the catalog holds."""
+    """An entry in the catalog."""
 
     entry: TableEntry
     raw: Any = field(repr=False, compare=False)
-    """As the catalog gave it, with what hudi-py does not know; `alter` keeps that."""
+    """The catalog's own form, including what hudi-py does not know; `alter` preserves that."""
 
 
 class IncompatibleError(CatalogError):
@@ -63,23 +63,23 @@ class IncompatibleError(CatalogError):
 
 
 class Catalog(Protocol):
-    """A catalog that holds tables and their partitions, as Hive's. All methods raise `CatalogError`."""
+    """A catalog of tables and their partitions, like Hive's. All methods raise `CatalogError`."""
 
     name: str
-    """As in the option `hoodie.py.sync.catalogs`."""
+    """Its name in the option `hoodie.py.sync.catalogs`."""
 
     def has_database(self) -> bool: ...
 
     def create_database(self) -> None: ...
 
     def table(self, name: str) -> StoredEntry | None:
-        """None if there is none."""
+        """Looks up a table; None if there is none."""
         ...
 
     def create(self, entry: TableEntry) -> None: ...
 
     def alter(self, stored: StoredEntry, entry: TableEntry, *, cascade: bool) -> None:
-        """Stores a changed entry. `cascade`: its columns are those of its partitions as well.
+        """Stores a changed entry. `cascade`: its partitions get the same columns.
 
         Raises:
             IncompatibleError: the catalog does not let columns change so.
@@ -91,17 +91,17 @@ class Catalog(Protocol):
         ...
 
     def partitions(self, name: str) -> dict[Values, str]:
-        """The locations of all partitions."""
+        """Returns the locations of all partitions."""
         ...
 
     def add_partitions(self, stored: StoredEntry, locations: Mapping[Values, str]) -> None:
-        """Partitions that are there already stay as they are."""
+        """Adds partitions. Existing ones stay as they are."""
         ...
 
     def change_partitions(self, stored: StoredEntry, locations: Mapping[Values, str]) -> None: ...
 
     def drop_partitions(self, name: str, values: Sequence[Values]) -> None:
-        """Drops partitions; those that are not there are ignored. Their files stay."""
+        """Drops partitions; missing ones are ignored. Their files stay."""
         ...
 
     def close(self) -> None: ...
@@ -109,13 +109,13 @@ class Catalog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What was done with one entry."""
+    """The result for one entry."""
 
     catalog: str
     name: str
-    """As the catalog names it."""
+    """Name in the catalog."""
     instant: str | None
-    """The last write that the entry shows; None for a table without one."""
+    """The last write that the entry shows; None for a table without writes."""
     done: str = "unchanged"
     """`created`; `changed`: columns, parameters or partitions; `noted`: only the last write; or `unchanged`."""
     columns_changed: bool = False
@@ -126,10 +126,10 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What `sync` did."""
+    """The report of `sync`."""
 
     entries: tuple[Registered, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The report in JSON's types."""
+        """Converts the report to JSON types."""
         return asdict(self)

@@ -16,7 +16,7 @@ from hudi_py.storage.credentials import boto3_client
 
 T = TypeVar("T")
 _LISTING: Final = "hudi.metadata-listing-enabled"
-"""Parameter of Athena: whether it lists files from the metadata table."""
+"""Athena's parameter: whether it lists files from the metadata table."""
 _CHANGED_AT_ONCE: Final = 100
 _DROPPED_AT_ONCE: Final = 25
 _OF_INPUT: Final = (
@@ -32,7 +32,7 @@ _OF_INPUT: Final = (
     "Parameters",
     "TargetTable",
 )
-"""What of an entry that Glue returns may be sent back."""
+"""Members of an entry from Glue that may be sent back."""
 
 
 class GlueCatalog:
@@ -147,7 +147,7 @@ class GlueCatalog:
             )
 
     def _call(self, method: str, *, missing: bool = False, exists: bool = False, **arguments: Any) -> Any:
-        """`missing`: None if there is no such entity; `exists`: nothing if there is one already."""
+        """Calls Glue. `missing`: return None if there is no such entity; `exists`: ignore that there already is one."""
         try:
             return getattr(self._client, method)(**arguments)
         except self._errors.ClientError as error:
@@ -185,7 +185,7 @@ def _times() -> dict[str, datetime]:
 
 
 def _s3(location: str) -> str:
-    """Athena reads `s3`, not Hadoop's schemes for it."""
+    """Converts Hadoop's schemes to `s3`, which Athena reads."""
     return f"s3://{location.partition('://')[2]}" if location.startswith(("s3a://", "s3n://")) else location
 
 

@@ -1,7 +1,7 @@
-"""The Hive metastore, by its Thrift service.
+"""The Hive metastore, through its Thrift service.
 
-The part of its interface that registering tables needs is that of Hive 2.3 (`hive_metastore.thrift`), which later
-releases understand.
+The part of its interface that registration needs is the one of Hive 2.3 (`hive_metastore.thrift`), which later releases
+understand.
 """
 
 from __future__ import annotations
@@ -156,10 +156,10 @@ METHODS: Final[dict[str, Method]] = {
 """The methods by name."""
 __all__ = ["ALREADY_EXISTS", "FIELD", "METHODS", "NO_SUCH_OBJECT", "PARTITION", "TABLE", "Method", "Struct"]
 DEFAULT: Final = ("thrift://localhost:9083",)
-logging.getLogger("thrift").addHandler(logging.NullHandler())  # it logs what it raises
+logging.getLogger("thrift").addHandler(logging.NullHandler())  # it logs the errors that it raises
 _TIMEOUT_MS: Final = 60_000
 _INCOMPATIBLE: Final = "incompatible"
-"""In what a metastore says of types that cannot become others (`hive.metastore.disallow.incompatible...`)."""
+"""Text in a metastore's error about types that cannot be converted (`hive.metastore.disallow.incompatible...`)."""
 
 
 class HiveMetastore:
@@ -287,7 +287,8 @@ class HiveMetastore:
         ]
 
     def _call(self, method: str, *, missing: bool = False, exists: bool = False, **arguments: Any) -> Any:
-        """`missing`: None if there is no such object; `exists`: nothing if there is one already."""
+        """Calls the metastore. `missing`: return None if there is no such object; `exists`: ignore that there already
+        is one."""
         self._sequence += 1
         try:
             return call(self._protocol, self._sequence, METHODS[method], arguments)
@@ -306,7 +307,7 @@ class HiveMetastore:
 
 
 def _connected(addresses: Sequence[str]) -> tuple[str, Any, Any]:
-    """The first address that answers, with transport and protocol."""
+    """Connects to the first address that answers; returns it with transport and protocol."""
     hosts = [(address, *_host(address)) for address in addresses]
     sockets, transports, protocols = (
         _module(name) for name in ("transport.TSocket", "transport.TTransport", "protocol.TBinaryProtocol")

@@ -1,6 +1,6 @@
-"""Partitions in catalogs: their values by their paths, what happened to them since a catalog saw the table, and which a
-catalog lacks, has with another location, or has too many (`PartitionValueExtractor` and its classes,
-`HoodieSyncClient.getPartitionEvents`, `TimelineUtils`, 1.2.0)."""
+"""Partitions in catalogs: extracts their values from paths, finds those changed since the last registration, and
+compares them with a catalog's (`PartitionValueExtractor` and its classes, `HoodieSyncClient.getPartitionEvents`,
+`TimelineUtils`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 
 Extractor = Callable[[str], Values]
-"""From the path of a partition, relative to the table, to the values of its columns; none: it is not registered."""
+"""Extracts the values of partition columns from a path relative to the table. No values: the partition is not
+registered."""
 _PACKAGE = "org.apache.hudi.hive."
 
 
 def extractor_name(config: TableConfig, fields: tuple[str, ...]) -> str:
-    """The class that the partitioning of a table asks for (`HoodieTableConfigUtils.inferPartitionValueExtractorClass`,
-    1.2.0)."""
+    """Returns the class that fits the partitioning of a table
+    (`HoodieTableConfigUtils.inferPartitionValueExtractorClass`, 1.2.0)."""
     if not fields:
         return f"{_PACKAGE}NonPartitionedExtractor"
     if len(fields) > 1:
@@ -41,8 +42,8 @@ def extractor_name(config: TableConfig, fields: tuple[str, ...]) -> str:
 
 
 def extractor(name: str, fields: tuple[str, ...]) -> Extractor:
-    """The function that a class of Apache Hudi stands for. It raises ConfigError for a path that it does not fit, or
-    that has another number of values than there are columns."""
+    """Returns the function for a class of Apache Hudi. It raises ConfigError for a path that does not fit, or that has
+    another number of values than there are columns."""
     short = name.removeprefix(_PACKAGE)
     extract = _EXTRACTORS[short]
 
@@ -72,7 +73,7 @@ def _multi_part(path: str) -> Values:
 def _value(part: str) -> str:
     if "=" not in part:
         return part
-    pieces = part.rstrip("=").split("=")  # Java's split leaves out empty ones at the end
+    pieces = part.rstrip("=").split("=")  # Java's split drops empty parts at the end
     if len(pieces) != 2:
         raise ValueError
     return pieces[1]
@@ -104,18 +105,18 @@ _EXTRACTORS: Mapping[str, Extractor] = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:
-    """What a catalog is to do: locations by values."""
+    """Changes that a catalog needs: locations by values."""
 
     added: Mapping[Values, str]
     moved: Mapping[Values, str]
-    """Those with another location."""
+    """Partitions with another location."""
     touched: Mapping[Values, str]
-    """Those that were written, and are registered as they are."""
+    """Partitions that were written, and are registered correctly."""
     dropped: tuple[Values, ...]
 
 
 def all_changes(known: Mapping[Values, str], stored: Mapping[Values, str]) -> PartitionChanges:
-    """What makes the partitions that a catalog knows those of the table.
+    """Returns the changes that make a catalog's partitions equal to the table's.
 
     Args:
         known: locations in the catalog.
@@ -128,7 +129,7 @@ def all_changes(known: Mapping[Values, str], stored: Mapping[Values, str]) -> Pa
 def changes_of(
     written: Mapping[Values, str], dropped: Iterable[Values], known: Mapping[Values, str]
 ) -> PartitionChanges:
-    """What the partitions that were written, some of them dropped, mean for those that a catalog knows."""
+    """Returns the changes for partitions that were written or dropped, given those in the catalog."""
     gone = set(dropped)
     there = {values: location for values, location in written.items() if values not in gone}
     return PartitionChanges(
@@ -140,7 +141,7 @@ def changes_of(
 
 
 def same_place(first: str, second: str) -> bool:
-    """Whether two locations have the same path. As in Apache Hudi, scheme and host do not count (`s3`, `s3a`)."""
+    """Tells whether two locations have the same path. As in Apache Hudi, scheme and host do not count (`s3`, `s3a`)."""
     return _same(first.rstrip("/"), second.rstrip("/"))
 
 
@@ -150,7 +151,7 @@ def _same(first: str, second: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """How far a table was when a catalog saw it."""
+    """The state of a table at its last registration."""
 
     time: str
     """Requested time of its last write (`last_commit_time_sync`)."""
@@ -159,7 +160,7 @@ class Synced:
 
     @classmethod
     def now(cls, timeline: Timeline) -> Synced | None:
-        """None for a table without a completed write."""
+        """Returns the current state; None for a table without a completed write."""
         last = timeline.last_completed
         if last is None:
             return None
@@ -171,13 +172,14 @@ class Touched:
     """Paths of partitions."""
 
     written: tuple[str, ...]
-    """With files written or replaced."""
+    """Partitions with files written or replaced."""
     dropped: tuple[str, ...]
-    """Deleted, and not written since."""
+    """Partitions deleted, and not written since."""
 
 
 def partitions_since(state: TableState, since: Synced) -> Touched | None:
-    """The partitions that writes have touched since; None if the active timeline does not reach back that far."""
+    """Returns the partitions that writes have touched since a registration; None if the active timeline does not reach
+    back that far."""
     if state.timeline.start is None or since.time < state.timeline.start:
         return None
     commits = list(_commits(state, since))
@@ -198,7 +200,7 @@ def partitions_since(state: TableState, since: Synced) -> Touched | None:
 
 
 def all_partitions(state: TableState) -> list[str]:
-    """The paths of all partitions, from the metadata table if there is a valid one."""
+    """Returns the paths of all partitions, from the metadata table if there is a valid one."""
     return [str(path) for path in metadata_lister(state)[0].partitions() if path]
 
 
@@ -208,7 +210,7 @@ def _commits(state: TableState, since: Synced) -> Iterator[tuple[Instant, Commit
         if instant.time > since.time or (late and instant.time < since.time):
             try:
                 yield instant, read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
-            except FileNotFoundError:  # rolled back or archived since it was listed
+            except FileNotFoundError:  # rolled back or archived since the listing
                 continue
 
 

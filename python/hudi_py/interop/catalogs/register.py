@@ -1,4 +1,4 @@
-"""Registering a table with a catalog in the manner of Hive: entries, columns, parameters, partitions (`HiveSyncTool`,
+"""Registers a table with a catalog like Hive's: entries, columns, parameters, partitions (`HiveSyncTool`,
 `HMSDDLExecutor`, `AWSGlueCatalogSyncClient`, 1.2.0)."""
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class _Seen:
 
     locations: Mapping[Values, str]
     dropped: tuple[Values, ...] = ()
-    """Those among them that were deleted."""
+    """The deleted ones among them."""
     whole: bool = True
-    """Whether they are all that the table has, and not only those that were written."""
+    """Whether they are all partitions of the table, and not only those that were written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class _Run:
         return found
 
     def _seen(self, wanted: TableEntry, before: Synced | None) -> _Seen | None:
-        """The partitions to register, before anything is changed; None if there is nothing to do with any."""
+        """Returns the partitions to register, before anything is changed; None if there is nothing to do."""
         if self.settings.options.get(config.NO_PARTITIONS) or not wanted.partition_columns:
             return None
         names = tuple(column.name for column in wanted.partition_columns)
@@ -201,7 +201,7 @@ class _Run:
 
 
 def _is_hudi(entry: TableEntry) -> bool:
-    """Whether an entry is that of a Hudi table."""
+    """Tells whether an entry belongs to a Hudi table."""
     return _TIME in entry.parameters or entry.parameters.get("spark.sql.sources.provider", "").lower() == "hudi"
 
 
@@ -211,7 +211,7 @@ def _synced(entry: TableEntry) -> Synced | None:
 
 
 def _stamped(entry: TableEntry, synced: Synced | None, *, writer: bool = False) -> TableEntry:
-    """The entry with how far the table was, and in whose manner it is written."""
+    """Adds to an entry the table's state, and the release whose entries it imitates."""
     more = {} if synced is None else {_TIME: synced.time}
     if synced is not None and synced.completion is not None:
         more[_COMPLETION] = synced.completion
@@ -221,7 +221,8 @@ def _stamped(entry: TableEntry, synced: Synced | None, *, writer: bool = False) 
 
 
 def _columns_differ(stored: TableEntry, wanted: TableEntry) -> bool:
-    """Whether columns come, go or have another type, in any order and case (`HiveSchemaUtil.getSchemaDifference`)."""
+    """Tells whether columns are added, dropped or retyped, ignoring order and case
+    (`HiveSchemaUtil.getSchemaDifference`)."""
     return _types(stored) != _types(wanted) or _comments(wanted) - _comments(stored) != set()
 
 
@@ -250,7 +251,7 @@ def _parameters_differ(stored: TableEntry, wanted: TableEntry) -> bool:
 
 
 def _with_parameters(stored: TableEntry, wanted: TableEntry) -> TableEntry:
-    """The stored entry with what is wanted of it, other than columns. Parameters of others stay."""
+    """Updates a stored entry with everything wanted except columns. Parameters of others stay."""
     serde = {**stored.serde_parameters, **wanted.serde_parameters}
     parameters = {**stored.parameters, **wanted.parameters}
     return replace(

@@ -1,4 +1,4 @@
-"""Catalogs with an interface of their own over HTTP: Apache Polaris' generic tables, Unity Catalog."""
+"""Catalogs with their own HTTP interface: generic tables of Apache Polaris, and Unity Catalog."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ POLARIS_CREDENTIAL: Final = "HUDI_PY_POLARIS_CREDENTIAL"
 UNITY_TOKEN: Final = "HUDI_PY_UNITY_TOKEN"
 """Environment variables that hold credentials."""
 _SEPARATOR: Final = "\x1f"
-"""Between the levels of a namespace in a path (Iceberg's REST interface)."""
+"""Separator of the levels of a namespace in a path (Iceberg's REST interface)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
-    """What these catalogs hold of a table."""
+    """A table as these catalogs store it."""
 
     database: str
     name: str
@@ -52,7 +52,7 @@ class Polaris:
         self._creates_database = options.get(config.CREATE_DATABASE)
 
     def register(self, table: CatalogTable, instant: str | None) -> Registered:
-        """Registers a table; one that is there already is compared."""
+        """Registers a table; compares an existing entry."""
         report = Registered(self.name, f"{table.database}.{table.name}", instant)
         levels = table.database.split(".")
         folder = self._tables.format(quote(_SEPARATOR.join(levels), safe=""))
@@ -74,7 +74,7 @@ class Polaris:
         return Registered(report.catalog, report.name, instant, "created" if stored is None else "changed")
 
     def _is_same(self, stored: dict[str, Any], table: CatalogTable) -> bool:
-        """Whether an entry needs no change. It cannot be changed, only replaced, which needs leave."""
+        """Tells whether an entry needs no change. It cannot be changed, only replaced, which needs permission."""
         found = (str(stored.get("format", "")).lower(), str(stored.get("base-location", "")).rstrip("/"))
         if found == ("hudi", table.uri):
             return True
@@ -113,7 +113,7 @@ class Polaris:
 
 
 def _token(base: str) -> str:
-    """A token for the credential in the environment (OAuth 2, client credentials)."""
+    """Requests a token for the credential in the environment (OAuth 2, client credentials)."""
     identity, found, secret = os.environ.get(POLARIS_CREDENTIAL, "").partition(":")
     if not found:
         raise ConfigError(
@@ -134,8 +134,8 @@ def _token(base: str) -> str:
 
 
 class Unity:
-    """Unity Catalog's open interface. It has no format for Hudi: an entry as PARQUET would show every version of a row.
-    So the table's location is registered as an external volume, by which it is found and governed.
+    """Unity Catalog's open interface. It has no format for Hudi, and an entry as PARQUET would show every version of a
+    row. So the table's location is registered as an external volume, where it can be found and governed.
 
     Raises:
         ConfigError: the address is not valid.
@@ -152,7 +152,7 @@ class Unity:
         self._creates_database = options.get(config.CREATE_DATABASE)
 
     def register(self, table: CatalogTable, instant: str | None) -> Registered:
-        """Registers a table; one that is there already is compared."""
+        """Registers a table; compares an existing entry."""
         full = f"{self._catalog}.{table.database}.{table.name}"
         stored = self._get(f"/volumes/{quote(full, safe='')}")
         if stored is not None:
@@ -199,7 +199,7 @@ class Unity:
 
 
 def _found(client: Client, path: str, catalog: str) -> Any:
-    """What is at a path; None: nothing. Raises CatalogError."""
+    """Gets the object at a path; None if there is none. Raises CatalogError."""
     try:
         return client.get(path)
     except HttpError as error:

@@ -1,4 +1,4 @@
-"""Registering a table on demand, and after each commit."""
+"""Registers a table on demand and after each commit."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class CatalogSync:
             self.settings.names(config, catalog)
 
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
-        """Registers. Raises as `register`."""
+        """Registers the table. Raises as `register`."""
         return self.register(session, f"write {committed.instant}")
 
     def register(self, session: TableSession, done: str) -> tuple[str, ...]:

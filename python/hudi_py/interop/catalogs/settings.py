@@ -1,4 +1,4 @@
-"""How a table is registered, read once from options."""
+"""Settings of the registration, read once from options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hudi_py.model.properties import TableConfig
 
 @dataclass(frozen=True, slots=True)
 class TableIdentifier:
-    """Where the entry stands."""
+    """Name of an entry."""
 
     database: str
     table: str
@@ -22,14 +22,14 @@ class TableIdentifier:
 
 @dataclass(frozen=True, slots=True)
 class SyncSettings:
-    """Which catalogs, and what is registered. Pickles; holds no credentials."""
+    """Which catalogs to register with, and what to register. Pickles; holds no credentials."""
 
     options: Options = field(repr=False)
     catalogs: tuple[str, ...]
 
     @classmethod
     def of(cls, options: Options, *, enabled: bool | None = None) -> SyncSettings | None:
-        """The settings in the options of a write; None if they do not ask for it.
+        """Reads the settings from write options; None if they do not ask for a registration.
 
         Args:
             enabled: whether to register; None: as the options say.
@@ -56,7 +56,7 @@ class SyncSettings:
         return found
 
     def names(self, table: TableConfig, catalog: str) -> TableIdentifier:
-        """Database and name for a table in a catalog.
+        """Returns database and name for a table in a catalog.
 
         Raises:
             ConfigError: the table has no name.
@@ -78,7 +78,7 @@ class SyncSettings:
         return self.options.get(config.IGNORE_FAILURES)
 
     def recreates(self, catalog: str) -> bool:
-        """Whether an entry that cannot be changed is replaced."""
+        """Tells whether an entry that cannot be changed is replaced."""
         return self.options.get(config.GLUE_RECREATE if catalog == GLUE else config.RECREATE)
 
     @property
@@ -91,7 +91,8 @@ class SyncSettings:
 
 
 def _catalogs(options: Options) -> tuple[str, ...]:
-    """As `HoodieSparkSqlWriter.metaSync` (1.2.0): the mode `glue` adds to the classes that are named."""
+    """Returns the catalogs as `HoodieSparkSqlWriter.metaSync` (1.2.0) does: the mode `glue` adds to the named
+    classes."""
     chosen = options.get(config.CHOSEN)
     if chosen:
         return chosen
@@ -102,7 +103,7 @@ def _catalogs(options: Options) -> tuple[str, ...]:
 
 
 def _lines(text: str | None) -> dict[str, str]:
-    """Pairs, one on each line (`ConfigUtils.toMap`, 1.2.0)."""
+    """Parses pairs, one on each line (`ConfigUtils.toMap`, 1.2.0)."""
     return dict(_pairs(text.splitlines())) if text else {}
 
 

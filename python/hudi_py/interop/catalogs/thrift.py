@@ -1,8 +1,8 @@
-"""Calls of a Thrift service whose structs are declared as data.
+"""Calls a Thrift service whose structs are declared as data.
 
-Apache's `thrift` package brings transport and protocol; its compiler is not needed. A struct is read with all of its
-fields, also those of newer servers that are not declared here, and is written back with them: a table that is fetched,
-changed and stored keeps what hudi-py does not know.
+Apache's `thrift` package provides transport and protocol; its compiler is not needed. A struct is read with all of its
+fields, including fields of newer servers that are not declared here, and written back with them: a table that is
+fetched, changed and stored keeps what hudi-py does not know.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STRUCT: Final = 12
 MAP: Final = 13
 SET: Final = 14
 LIST: Final = 15
-"""Thrift's codes of types (`TType`)."""
+"""Thrift's type codes (`TType`)."""
 _CALL: Final = 1
 _EXCEPTION: Final = 3
 _SCALARS: Final = {
@@ -31,23 +31,23 @@ _SCALARS: Final = {
     I16: "I16",
     I32: "I32",
     10: "I64",
-    STRING: "Binary",  # as bytes: not all that a server stores is UTF-8
+    STRING: "Binary",  # as bytes: not everything that a server stores is UTF-8
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type: the code, and what a container or struct consists of."""
+    """A type: its code, and the types within a container or struct."""
 
     code: int
     of: tuple[Type, ...] = ()
-    """The types of a list's elements, or of a map's keys and values."""
+    """The element type of a list, or the key and value types of a map."""
     struct: Struct | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """The fields of a struct that are used here: number and type by name."""
+    """The used fields of a struct: number and type by name."""
 
     name: str
     fields: Mapping[str, tuple[int, Type]]
@@ -71,16 +71,16 @@ TEXTS: Final = Type(LIST, (TEXT,))
 TEXT_MAP: Final = Type(MAP, (TEXT, TEXT))
 
 Values = dict[str, Any]
-"""A struct by the names of its fields. Those that are not declared stand under their number, as `Raw`."""
+"""A struct by field names. Undeclared fields are `Raw` values under their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A value as it was read, with the codes of its types."""
+    """A value as read, with the codes of its types."""
 
     code: int
     value: Any
-    """Bytes for texts; for containers, codes and list of their elements; for structs, values by number."""
+    """Bytes for text; for containers, codes and list of their elements; for structs, values by number."""
 
 
 class ServiceError(HudiError):
@@ -104,13 +104,13 @@ def list_of(element: Type) -> Type:
 
 
 def method(name: str, *arguments: tuple[str, Type], returns: Type | None = None, errors: Sequence[str] = ()) -> Method:
-    """A method whose arguments and errors are numbered from 1."""
+    """Declares a method whose arguments and errors are numbered from 1."""
     numbered = [(number, label, kind) for number, (label, kind) in enumerate(arguments, 1)]
     return Method(name, struct(f"{name}_args", *numbered), returns, dict(enumerate(errors, 1)))
 
 
 def call(protocol: Any, sequence: int, chosen: Method, arguments: Values) -> Any:
-    """Calls a method; its result in Python's values.
+    """Calls a method and returns its result as Python values.
 
     Args:
         protocol: a protocol of `thrift`, whose transport is open.
@@ -169,7 +169,7 @@ def _read(protocol: Any, code: int) -> Raw:
 
 
 def _plain(kind: Type, raw: Raw) -> Any:
-    """The value of a declared type."""
+    """Converts a value of a declared type to Python."""
     if kind.code != raw.code:
         return raw
     if kind.struct is not None:

@@ -1,4 +1,4 @@
-"""Columns as Iceberg knows them: types, and ids that a column keeps for good.
+"""Columns as Iceberg describes them: types, and ids that a column keeps for good.
 
 Schemas and name mappings are the JSON of the Iceberg table specification (version 2, appendix C).
 """
@@ -49,22 +49,22 @@ class IcebergColumns:
     last_id: int
     """The greatest id ever given."""
     mapping: tuple[Json, ...]
-    """Which names in files without ids stand for which id."""
+    """Name mapping for files without ids."""
     hidden: frozenset[str]
-    """Columns that are never read from files: their value is that of the partition's path."""
+    """Columns that are never read from files: their value comes from the partition's path."""
     reassigned: bool
-    """Whether a name now stands for another id: files of the past can no longer be read with it."""
+    """Whether a name now has another id: older files can no longer be read with it."""
 
     def properties(self) -> dict[str, str]:
-        """The table property that holds the mapping."""
+        """Returns the table property that holds the mapping."""
         return {NAME_MAPPING: json.dumps(self.mapping)}
 
     def ids(self) -> dict[str, int]:
-        """Ids of the top-level columns by their name."""
+        """Returns ids of the top-level columns by name."""
         return {field["name"]: field["id"] for field in self.fields}
 
     def with_files(self, schemas: Iterable[pa.Schema]) -> IcebergColumns:
-        """The same, with ids for what the table lacks and files have: readers want one for each name in a file."""
+        """Returns the columns with ids for names that only files have: readers need one for each name in a file."""
         others = _Others(self.last_id)
         mapping: Sequence[Json] = self.mapping
         for schema in schemas:
@@ -72,7 +72,7 @@ class IcebergColumns:
         return replace(self, mapping=tuple(mapping), last_id=others.last)
 
     def arrow(self, schema: pa.Schema) -> pa.Schema:
-        """A part of the table's schema for Parquet files with these ids."""
+        """Returns a part of the table's schema for Parquet files with these ids."""
         by_name = {field["name"]: field for field in self.fields}
         return pa.schema([_with_id(each, by_name[each.name]) for each in schema])
 
@@ -88,7 +88,7 @@ def evolve(
     hidden: Collection[str] = (),
     table: str,
 ) -> IcebergColumns:
-    """The columns of `schema`; those that were published before keep their ids.
+    """Converts the columns of `schema`; previously published columns keep their ids.
 
     Columns are the same if Hudi's ids say so (schema on read), otherwise by name.
 
@@ -120,7 +120,7 @@ def evolve(
 
 
 def _pair(fields: Sequence[Json], record: InternalRecord, known: dict[int, int]) -> None:
-    """Collects Iceberg's id by Hudi's, of columns that have the same names."""
+    """Collects Iceberg's ids by Hudi's, for columns with the same names."""
     by_name = {each["name"]: each for each in fields}
     for own in record.fields:
         if own.name in by_name:
@@ -141,7 +141,7 @@ def _pair_types(kind: Any, own: InternalType, known: dict[int, int]) -> None:
 
 
 class _ColumnIds:
-    """Gives ids to columns, depth first."""
+    """Assigns ids to columns, depth first."""
 
     def __init__(self, last: int, hudi: Mapping[int, int], table: str) -> None:
         self.last = last
@@ -248,13 +248,13 @@ class _ColumnIds:
 
 
 class _Others:
-    """Gives ids to names in files that stand for no column."""
+    """Assigns ids to names in files that belong to no column."""
 
     def __init__(self, last: int) -> None:
         self.last = last
 
     def merged(self, mapping: Sequence[Json], fields: Sequence[pa.Field]) -> Sequence[Json]:
-        """The mapping with an entry for each field, and for what is in it; the same object if it has them."""
+        """Returns the mapping with an entry for each field and its members; the same object if it has them."""
         entries = list(mapping)
         places = {name: at for at, entry in enumerate(entries) for name in entry["names"]}
         for field in fields:
@@ -273,7 +273,7 @@ class _Others:
 
 
 def promotes(old: str, new: str) -> bool:
-    """Whether Iceberg reads values of a primitive type as another (specification, schema evolution)."""
+    """Tells whether Iceberg reads values of a primitive type as another (specification, schema evolution)."""
     first, second = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
     if first and second:
         return first[2] == second[2] and int(first[1]) <= int(second[1])
@@ -332,7 +332,7 @@ def _collect_type(kind: Any, parent: int, found: _Names) -> None:
 
 
 def _older_names(versions: Sequence[InternalSchema], hudi: Mapping[int, int]) -> dict[int, list[str]]:
-    """Names that columns had in earlier versions, by Iceberg's id."""
+    """Returns names that columns had in earlier versions, by Iceberg's id."""
     found: dict[int, list[str]] = {}
     pending: list[InternalType] = [version.record for version in versions]
     while pending:
@@ -358,7 +358,7 @@ def _names(mapping: Sequence[Json], parent: int = _ROOT, found: _Names | None = 
 
 
 def _merged(previous: _Names, current: _Names, older: Mapping[int, Sequence[str]]) -> tuple[_Names, bool]:
-    """Names of present and former columns; a present column has its name, whoever had it before.
+    """Merges names of present and former columns; a present column has its name, whoever had it before.
 
     Returns whether a name went from one id to another.
     """

@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file says about it: whether Iceberg reads it as Hudi does, and its bounds."""
+"""Decides from the footer of a Parquet file whether Iceberg reads it as Hudi does, and extracts its bounds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hudi_py.interop.iceberg.manifests import value_bytes
 from hudi_py.schema.conform import Sources
 
 MAX_BOUNDS: Final = 32
-"""Columns with bounds: those of every file are in the metadata."""
+"""Maximum number of columns with bounds: the metadata has those of every file."""
 _TEXT_BOUND: Final = 16
-"""Characters or bytes of a bound, as Iceberg's default `truncate(16)`."""
+"""Length of a text or binary bound, as in Iceberg's default `truncate(16)`."""
 _SURROGATES: Final = range(0xD800, 0xE000)
 _OLD_CALENDAR: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _FIELD_ID: Final = b"PARQUET:field_id"
@@ -33,21 +33,21 @@ class Reading:
     mapping: Sequence[Json]
     """Its name mapping."""
     sources: Sources | None
-    """The table's columns to those of the file, as Hudi maps them; None: by name."""
+    """Maps the table's columns to the file's, as Hudi does; None if they are matched by name."""
     constant: Mapping[str, Any]
-    """Columns whose value in Hudi is that of the partition's path, whatever files hold."""
+    """Columns whose value in Hudi comes from the partition's path, whatever files contain."""
     hidden: Collection[str] = ()
-    """Those columns that the name mapping hides from readers."""
+    """Columns of `constant` that the name mapping hides from readers."""
 
     def stored_name(self, name: str) -> str | None:
-        """The name of a top-level column in the file, if readers look for it."""
+        """Returns the name of a top-level column in the file, if readers look for it."""
         if name in self.hidden:
             return None
         return name if self.sources is None else self.sources.of(name)[0]
 
 
 def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
-    """Why Iceberg would not read a file's rows as Hudi does; None if it does."""
+    """Returns why Iceberg would not read a file's rows as Hudi does; None if it does."""
     pairs = metadata.metadata or {}
     schema = metadata.schema.to_arrow_schema()
     old_days = any(key in pairs for key in _OLD_CALENDAR)
@@ -68,7 +68,7 @@ def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
 
 
 def _nulls(chunks: Sequence[pq.ColumnChunkMetaData]) -> int | None:
-    """The number of nulls; None if it is not known of all chunks."""
+    """Counts the nulls; None if a chunk lacks the number."""
     stats = [chunk.statistics for chunk in chunks]
     if any(each is None or not each.has_null_count for each in stats):
         return None
@@ -76,7 +76,7 @@ def _nulls(chunks: Sequence[pq.ColumnChunkMetaData]) -> int | None:
 
 
 def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, Any]:
-    """Counts of values and nulls, bounds, and where row groups begin: members of a `data_file`."""
+    """Returns counts of values and nulls, bounds, and offsets of row groups: members of a `data_file`."""
     places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
     arrow = metadata.schema.to_arrow_schema()
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
@@ -95,7 +95,7 @@ def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, 
         if nulls_there is not None:
             nulls[field["id"]] = nulls_there
         if field["type"] in ("float", "double") and not covers_nan(metadata, name):
-            continue  # engines whose NaN is the greatest number would leave out its rows
+            continue  # engines for which NaN is the greatest number would skip its rows
         bounds = _bounds(chunks, arrow.field(name).type, field["type"])
         if bounds is not None:
             lower[field["id"]], upper[field["id"]] = bounds
@@ -120,7 +120,7 @@ def _stored(reading: Reading) -> set[str]:
 def _members(
     stored: Sequence[pa.Field], fields: Sequence[Json], mapping: Sequence[Json], sources: Sources | None, path: str
 ) -> Iterator[str]:
-    """Problems of columns or members of a struct."""
+    """Yields problems of columns or members of a struct."""
     by_name = {each.name: each for each in stored}
     meant = {name: entry for entry in mapping for name in entry["names"]}
     wanted: dict[str, Json] = {}
@@ -190,7 +190,7 @@ _NAMES: Final = {
 
 
 def _iceberg_name(kind: pa.DataType) -> str | None:
-    """The Iceberg type as which readers take a stored type."""
+    """Returns the Iceberg type that readers take a stored type for."""
     if pa.types.is_timestamp(kind) and kind.unit in ("us", "ms"):
         return "timestamptz" if kind.tz else "timestamp"
     if pa.types.is_decimal128(kind):
@@ -207,7 +207,8 @@ def _has_days(kind: pa.DataType) -> bool:
 
 
 def _other_constant(metadata: pq.FileMetaData, reading: Reading) -> str | None:
-    """Engines differ in whether a partition's value or the file's counts, so they must be the same."""
+    """Returns a column whose value in the file differs from the partition's: engines disagree about which of them
+    counts."""
     names = {field["name"]: field for field in reading.fields}
     places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
     arrow = metadata.schema.to_arrow_schema()
@@ -237,7 +238,7 @@ def _holds_only(chunks: Sequence[Any], stored: pa.DataType, kind: str, value: An
 
 
 def _ranges(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> list[tuple[Any, Any]]:
-    """The least and greatest value of each chunk that has one; empty if a chunk lacks them."""
+    """Returns the least and greatest value of each chunk that has one; empty if a chunk lacks them."""
     found = []
     for chunk in chunks:
         stats = chunk.statistics
@@ -255,7 +256,7 @@ def _ranges(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> list[tuple
 
 
 def _value(raw: Any, stored: pa.DataType, kind: str) -> Any:
-    """A stored number or bytes as a value of an Iceberg type; None if it has none."""
+    """Converts a stored number or bytes to an Iceberg type; None if that is impossible."""
     if pa.types.is_timestamp(stored) and stored.unit == "ms":
         return raw * 1000
     if pa.types.is_decimal(stored):

@@ -1,7 +1,7 @@
-"""What a publication knew, kept beside it for the next one: which commits it showed, and where its files are named.
+"""State of a publication, stored for the next one: which commits it showed, and which manifests name its files.
 
-With it, a publication looks at the file groups that commits changed since, and at the manifests that may name their
-files, and at no others.
+With it, a publication reads only file groups that commits have changed since, and only manifests that may name their
+files.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from hudi_py.timeline.timeline import Timeline
 
 _FORMAT: Final = 1
 _NO_ROWS: Final = frozenset((Action.CLEAN, Action.SAVEPOINT, Action.INDEXING))
-"""Completed actions after which a query gives the rows that it gave before."""
+"""Completed actions that do not change the result of a query."""
 
 _WRITES: Final = frozenset(action.value for action in WRITE_ACTIONS)
 
 Group = tuple[PartitionPath, FileId]
 Ranges = tuple[tuple[str, str], ...]
-"""The first and last location of the base files that a manifest names, and of the side files."""
+"""First and last location of the base files that a manifest names, and of the side files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What a publication knew."""
+    """The stored state of a publication."""
 
     table: str
     """Digest of the table's properties."""
@@ -46,13 +46,13 @@ class Index:
     """Requested time of the newest completed write."""
     completed: frozenset[str] = field(repr=False)
     pending: frozenset[str] = field(repr=False)
-    """Instants as `_text` gives them."""
+    """Pending instants, in the form of `_text`."""
     ranges: Mapping[str, Ranges] = field(repr=False)
-    """By the locations of the manifests."""
+    """Ranges by the locations of the manifests."""
 
     @classmethod
     def of(cls, config: TableConfig, timeline: Timeline, ranges: Mapping[str, Ranges]) -> Index:
-        """What a publication of this state knows."""
+        """Builds the index of a publication of this state."""
         last = timeline.last_completed
         return cls(
             digest(config),
@@ -76,7 +76,7 @@ class Index:
         return json.dumps(members, separators=(",", ":")).encode()
 
     def changed_groups(self, state: TableState) -> frozenset[Group] | None:
-        """The file groups whose rows commits may have changed since; None if commits do not say."""
+        """Returns the file groups whose rows commits may have changed since; None if commits do not say."""
         if (
             not state.config.logs_named_by_instant
             or self.table != digest(state.config)
@@ -98,8 +98,8 @@ class Index:
         return frozenset(found)
 
     def _follows(self, timeline: Timeline) -> bool:
-        """Whether all instants that were completed then still count, and none can have been completed and archived
-        since."""
+        """Tells whether all instants that were completed then still count, and none can have been completed and
+        archived since."""
         start, now = timeline.start or "", set(map(_text, timeline.completed))
         writes = (each.partition(".") for each in self.completed - now)
         if any(time >= start and action in _WRITES for time, _, action in writes):
@@ -111,7 +111,7 @@ class Index:
 
 
 def read_index(files: MetadataFiles, location: str | None) -> Index | None:
-    """The index of a publication; None if it has none that this release can use."""
+    """Reads the index of a publication; None if it has none that this release can use."""
     if location is None:
         return None
     try:
@@ -127,34 +127,34 @@ def read_index(files: MetadataFiles, location: str | None) -> Index | None:
             {path: tuple((low, high) for low, high in each) for path, each in members["ranges"].items()},
         )
     except (CorruptFileError, ValueError, KeyError, TypeError):
-        return None  # all is read instead
+        return None  # read everything instead
 
 
 def digest(config: TableConfig) -> str:
-    """Return a digest of a table's properties."""
+    """Returns a digest of a table's properties."""
     return hashlib.sha256(repr(sorted(config.properties.items())).encode()).hexdigest()[:16]
 
 
 def group_name(group: Group) -> str:
-    """A short text for a file group, with which the names of its side files begin."""
+    """Returns a short text for a file group, with which the names of its side files begin."""
     return hashlib.sha256(repr((str(group[0]), str(group[1]))).encode()).hexdigest()[:12]
 
 
 def prefixes(files: MetadataFiles, group: Group) -> tuple[str, str]:
-    """What the locations of a group's base files and side files begin with."""
+    """Returns the prefixes of the locations of a group's base files and side files."""
     base = files.located(f"{join_path(group[0], str(group[1]))}_")
     return base, files.located(files.side_prefix + group_name(group))
 
 
 def ranges_of(files: MetadataFiles, locations: Iterable[str]) -> Ranges:
-    """The ranges of the locations that a manifest names."""
+    """Returns the ranges of the locations that a manifest names."""
     each = sorted(locations)
     kinds = ([place for place in each if files.is_side(place) is side] for side in (False, True))
     return tuple((some[0], some[-1]) for some in kinds if some)
 
 
 def may_name(ranges: Ranges | None, prefix: str) -> bool:
-    """Whether a manifest may name a file whose location begins with a text. `ranges` None: unknown."""
+    """Tells whether a manifest may name a file whose location begins with a text. `ranges` None: unknown."""
     return ranges is None or any(low[: len(prefix)] <= prefix <= high for low, high in ranges)
 
 

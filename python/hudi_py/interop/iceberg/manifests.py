@@ -30,10 +30,10 @@ class ManifestEntry:
     status: int
     snapshot_id: int | None
     sequence: int | None
-    """Number of the snapshot that added it; None: the one that is being written."""
+    """Number of the snapshot that added it; None for the one that is being written."""
     spec_id: int
     file: Json
-    """`data_file` of the specification; all members if it was read in full."""
+    """`data_file` of the specification; all members if the entry was read in full."""
 
     @property
     def path(self) -> str:
@@ -48,7 +48,7 @@ class ManifestEntry:
 
 
 def data_file(path: str, content: int, partition: Mapping[str, Any], rows: int, size: int, **more: Any) -> Json:
-    """A `data_file` of a Parquet file.
+    """Builds a `data_file` for a Parquet file.
 
     Args:
         partition: values by the names of the fields of its partition spec.
@@ -66,7 +66,7 @@ def data_file(path: str, content: int, partition: Mapping[str, Any], rows: int, 
 
 
 def write_manifest(entries: Sequence[ManifestEntry], schema: Json, spec: Json) -> bytes:
-    """A manifest of entries that have the same spec, and are all data files or all delete files."""
+    """Encodes a manifest of entries with the same spec, which are either data files or delete files."""
     import fastavro
 
     kinds = {field["id"]: field["type"] for field in schema["fields"]}
@@ -97,14 +97,14 @@ def write_manifest(entries: Sequence[ManifestEntry], schema: Json, spec: Json) -
 
 
 def _pairs(values: Any) -> Any:
-    """A map with ids as keys in its Avro form; as it is if it was read in that form."""
+    """Converts a map with ids as keys to its Avro form, unless it has it already."""
     if not isinstance(values, dict):
         return values
     return [{"key": number, "value": value} for number, value in values.items()]
 
 
 def read_manifest(data: bytes, manifest: Json, *, whole: bool) -> list[ManifestEntry]:
-    """The entries of a manifest, those of removed files too.
+    """Reads the entries of a manifest, including those of removed files.
 
     Args:
         manifest: its entry in a manifest list.
@@ -130,7 +130,7 @@ def read_manifest(data: bytes, manifest: Json, *, whole: bool) -> list[ManifestE
 def manifest_entry(
     path: str, size: int, entries: Sequence[ManifestEntry], schema: Json, spec: Json, snapshot: tuple[int, int]
 ) -> Json:
-    """What a manifest list says about a new manifest.
+    """Builds the entry of a new manifest in a manifest list.
 
     Args:
         snapshot: id and sequence number of the one that is being written.
@@ -156,7 +156,7 @@ _COUNTED: Final = (("added", ADDED), ("existing", EXISTING), ("deleted", REMOVED
 
 
 def write_list(manifests: Sequence[Json], snapshot_id: int, parent: int | None, sequence: int) -> bytes:
-    """The manifest list of a snapshot."""
+    """Encodes the manifest list of a snapshot."""
     import fastavro
 
     metadata = {
@@ -171,12 +171,12 @@ def write_list(manifests: Sequence[Json], snapshot_id: int, parent: int | None, 
 
 
 def read_list(data: bytes, path: str) -> list[Json]:
-    """The manifests of a snapshot. Raises CorruptFileError."""
+    """Reads the manifests of a snapshot. Raises CorruptFileError."""
     return _records(data, path, None)
 
 
 def value_bytes(kind: str, value: Any) -> bytes:
-    """A value as Iceberg stores bounds (specification, appendix D)."""
+    """Encodes a value as Iceberg stores bounds (specification, appendix D)."""
     if kind == "boolean":
         return b"\x01" if value else b"\x00"
     if isinstance(value, Decimal):
@@ -236,7 +236,7 @@ def _field(name: str, number: int, kind: Any, optional: bool = False) -> Json:
 
 
 def _ids_to(name: str, number: int, key: int, value: int, kind: str) -> Json:
-    """A map with ids as keys, which Avro's own maps cannot be."""
+    """Returns the type of a map with ids as keys, which Avro's own maps do not support."""
     record = {
         "type": "record",
         "name": f"k{key}_v{value}",

@@ -1,8 +1,8 @@
-"""The JSON of an Iceberg table's metadata, the changes to it, and partition specs with their values, which come from
-the paths of Hudi's partitions and never from files.
+"""The JSON metadata of an Iceberg table, its changes, and partition specs, whose values come from the paths of Hudi's
+partitions and never from files.
 
-Changes are the `TableUpdate`s of Iceberg's REST catalog, which every pyiceberg catalog takes; `applied` makes them to
-metadata that no catalog keeps.
+Changes are the `TableUpdate`s of Iceberg's REST catalog, which every pyiceberg catalog accepts; `applied` applies them
+to metadata without a catalog.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hudi_py.read.partition import partition_values, path_parts, path_values, pa
 MAIN: Final = "main"
 FIRST_PARTITION_ID: Final = 1000
 _METADATA_LOG: Final = 10
-"""Former metadata files that are kept, as `write.metadata.previous-versions-max` says."""
+"""Number of former metadata files to keep, for `write.metadata.previous-versions-max`."""
 FIXED_PROPERTIES: Final = {
     # engines must not delete Hudi's files: neither when they expire snapshots, nor on DROP TABLE ... PURGE
     "gc.enabled": "false",
@@ -32,7 +32,7 @@ FIXED_PROPERTIES: Final = {
 
 
 def new_metadata(location: str, fields: Sequence[Json], last_id: int, timestamp_ms: int) -> Json:
-    """The metadata of an empty table without partitions."""
+    """Builds the metadata of an empty table without partitions."""
     return {
         "format-version": 2,
         "table-uuid": str(uuid.uuid4()),
@@ -60,20 +60,20 @@ def schema_json(number: int, fields: Sequence[Json]) -> Json:
 
 
 def current_schema(metadata: Json) -> Json:
-    """The schema of the table as it is."""
+    """Returns the current schema of the table."""
     number = metadata["current-schema-id"]
     return next(each for each in metadata["schemas"] if each["schema-id"] == number)
 
 
 def current_snapshot(metadata: Json) -> Json | None:
-    """The newest state; None if nothing was published yet."""
+    """Returns the newest snapshot; None if nothing was published yet."""
     ref = metadata.get("refs", {}).get(MAIN)
     number = metadata.get("current-snapshot-id") if ref is None else ref["snapshot-id"]
     return next((each for each in metadata.get("snapshots") or () if each["snapshot-id"] == number), None)
 
 
 def snapshots(metadata: Json) -> list[Json]:
-    """All states that are kept, oldest first."""
+    """Returns all snapshots that are kept, oldest first."""
     return sorted(metadata.get("snapshots") or (), key=lambda each: int(each["sequence-number"]))
 
 
@@ -82,7 +82,7 @@ def properties(metadata: Json) -> dict[str, str]:
 
 
 def applied(metadata: Json, updates: Iterable[Json]) -> Json:
-    """The metadata after the changes."""
+    """Applies changes to metadata."""
     result = {**metadata, "properties": properties(metadata)}
     for update in updates:
         _APPLY[update["action"]](result, update)
@@ -90,7 +90,7 @@ def applied(metadata: Json, updates: Iterable[Json]) -> Json:
 
 
 def with_log(metadata: Json, former: str, former_ms: int) -> tuple[Json, list[str]]:
-    """The metadata with the location of the former one in its log, and the former ones that are too many."""
+    """Adds the location of the former metadata to the log, and returns the former ones that exceed its length."""
     log = [*metadata["metadata-log"], {"metadata-file": former, "timestamp-ms": former_ms}]
     dropped = [each["metadata-file"] for each in log[:-_METADATA_LOG]]
     return {**metadata, "metadata-log": log[-_METADATA_LOG:]}, dropped
@@ -165,10 +165,11 @@ _APPLY: Final = {
 
 
 def values_of(config: TableConfig, schema: pa.Schema, path: PartitionPath, uri: str) -> dict[str, Any]:
-    """The partition columns whose value all rows of a partition share, as far as its path says, with this value.
+    """Returns the partition columns for which a partition's path gives the value that all of its rows share, with this
+    value.
 
-    Columns that are left out are read from the files. Raises UnsupportedTableError if the path lacks the value of a
-    column that files do not have.
+    Other columns are read from the files. Raises UnsupportedTableError if the path lacks the value of a column that
+    files do not have.
     """
     fields = [name for name in config.partition_fields if name in schema.names]
     known = partition_values(config, schema, path)
@@ -181,19 +182,19 @@ def values_of(config: TableConfig, schema: pa.Schema, path: PartitionPath, uri: 
 
 
 def hidden_columns(config: TableConfig) -> frozenset[str]:
-    """Partition columns that writers leave out of files, or leave empty in them (`drop.partition.columns`)."""
+    """Returns partition columns that writers leave out of files, or leave empty in them (`drop.partition.columns`)."""
     return frozenset(config.partition_fields) if config.drops_partition_columns else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Specs:
-    """The partition specs of a table: the identity of some columns each."""
+    """The partition specs of a table, each the identity of some columns."""
 
     known: tuple[Json, ...]
     added: tuple[Json, ...] = ()
 
     def with_columns(self, names: Iterable[str], ids: Mapping[str, int]) -> tuple[Specs, Json]:
-        """The specs with one of these columns, and that one."""
+        """Returns the specs including the one with these columns, and that spec."""
         wanted = [(name, ids[name]) for name in names]
         for spec in (*self.known, *self.added):
             if [(field["source-id"], field["transform"]) for field in spec["fields"]] == [

@@ -1,4 +1,4 @@
-"""Publishes a Hudi table as an Iceberg table: metadata that names its files, for engines to read its rows."""
+"""Publishes a Hudi table as an Iceberg table: metadata that names its files, so that engines can read its rows."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ _log = logging.getLogger(__name__)
 INSTANT: Final = "hudi.instant"
 """Member of a snapshot's summary: requested time of the newest completed commit."""
 CLEANED: Final = "hudi.deleted-up-to"
-"""The newest clean, rollback or restore, after which files of former snapshots may be gone."""
+"""The newest clean, rollback or restore; files of earlier snapshots may be gone since."""
 VIEW: Final = "hudi.view"
 """`snapshot`, or `read_optimized`: base files only."""
 INDEX: Final = "hudi.index"
-"""Location of what the publication of a snapshot knew (`Index`), for the next one."""
+"""Location of the stored state of a publication (`Index`)."""
 _ATTEMPTS: Final = 10
 _DELETING: Final = frozenset((Action.CLEAN, Action.ROLLBACK, Action.RESTORE))
 _CHOOSING: Final = (
@@ -84,16 +84,16 @@ _CHOOSING: Final = (
     incremental.BEGIN,
     incremental.END,
 )
-"""Options that make a read return other rows than those of the table."""
+"""Options that make a read return other rows than the table's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a table is published."""
+    """Settings of a publication."""
 
     base_files_only: bool = False
     location: str | None = None
-    """The table's path as engines know it; None: its URI."""
+    """The table's path as engines know it; None if it is its URI."""
     max_snapshots: int = 100
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class PublishedSnapshot:
-    """What a publication did."""
+    """The result of a publication."""
 
     location: str
     """The Iceberg table's metadata file."""
@@ -115,11 +115,11 @@ class PublishedSnapshot:
     added_files: int = 0
     removed_files: int = 0
     delete_files: int = 0
-    """Position delete files of the snapshot: those of slices with logs."""
+    """Number of position delete files of the snapshot: those of slices with logs."""
     expired_snapshots: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Converts the fields to JSON types, by name."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -159,14 +159,14 @@ def publish_table(
 
 
 def unpublish_table(storage: Storage, target: IcebergTarget) -> int:
-    """Removes what was published: the Iceberg table, its metadata and side files, no file of Hudi.
+    """Removes a publication: the Iceberg table, its metadata and side files, but no file of Hudi.
 
     Returns:
         The number of files that were deleted; 0 if nothing was published.
     """
     try:
         published = target.load()
-    except CorruptFileError:  # what it should say is found by name
+    except CorruptFileError:  # its files are found by name
         paths = target.drop(Published({}, None)) + named(storage, PREFIX)
     else:
         if published is None:
@@ -179,7 +179,7 @@ def unpublish_table(storage: Storage, target: IcebergTarget) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A publication of which only the change to the metadata is left."""
+    """A publication that is complete except for the change to the metadata."""
 
     publication: PublishedSnapshot
     updates: tuple[Json, ...] = ()
@@ -197,8 +197,9 @@ class _Attempt:
         self._request = request
 
     def run(self) -> PublishedSnapshot:
-        """Raises SupersededError, and what `publish_table` raises."""
-        # before the timeline: whatever is published meanwhile makes the commit fail, so no older state follows a newer
+        """Publishes. Raises SupersededError, and what `publish_table` raises."""
+        # load it before the timeline: whatever is published meanwhile makes the commit fail, so no older state follows
+        # a newer one
         published = self._target.load()
         state = load_table_state(self._storage)
         _check_table(state.config, self._storage.uri)
@@ -218,7 +219,7 @@ class _Attempt:
             return self._committed(published, files, ready)
 
     def _prepared(self, published: Published, files: MetadataFiles, snapshot: Snapshot) -> _Ready:
-        """Writes all files but the metadata."""
+        """Writes all files except the metadata."""
         metadata, parent = published.metadata, current_snapshot(published.metadata)
         timeline = snapshot.timeline
         columns = self._columns(snapshot, metadata, current_schema(metadata)["fields"])
@@ -279,8 +280,8 @@ class _Attempt:
     def _compared(
         self, files: MetadataFiles, snapshot: Snapshot, parent: Json | None, columns: IcebergColumns
     ) -> tuple[SnapshotFiles, tuple[Split, ...]]:
-        """Files of the newest Iceberg snapshot, and the slices to compare them with: those that commits changed since,
-        or all if that is unknown."""
+        """Returns files of the newest Iceberg snapshot, and the slices to compare them with: those that commits have
+        changed since, or all if that is unknown."""
         groups = index = None
         if parent is not None and not columns.reassigned:
             summary = parent["summary"]
@@ -292,7 +293,7 @@ class _Attempt:
         return load_groups(files, parent, index, groups), self._splits_of(snapshot, groups)
 
     def _splits_of(self, snapshot: Snapshot, groups: frozenset[Group]) -> tuple[Split, ...]:
-        """The slices of some file groups, as far as they have one."""
+        """Returns the existing slices of some file groups."""
         if not groups:
             return ()
         partitions = tuple(sorted({str(partition) for partition, _ in groups}))
@@ -303,14 +304,14 @@ class _Attempt:
         return tuple(split for split in plan.splits if (split.partition, split.file_id) in groups)
 
     def _committed(self, published: Published, files: MetadataFiles, ready: _Ready) -> PublishedSnapshot:
-        """Makes the new snapshot the newest, then deletes what is of no more use."""
+        """Commits the new snapshot, then deletes files that are no longer needed."""
         if not ready.publication.changed:
             return ready.publication
         try:
             location, former = self._target.commit(published, ready.updates)
         except SupersededError:
             files.withdraw()
-            raise  # after any other error the new metadata may be there, and refer to the files
+            raise  # after any other error the new metadata may exist, and refer to the files
         try:
             delete_all(self._storage, [files.path(each) for each in (*ready.needless, *former)])
         except (OSError, HudiError) as error:
@@ -318,7 +319,7 @@ class _Attempt:
         return replace(ready.publication, location=location)
 
     def _is_due(self, parent: Json, facts: Mapping[str, str]) -> bool:
-        """Whether to make a snapshot without changes of its own, so that those whose files were deleted expire."""
+        """Tells whether to make a snapshot without changes, so that snapshots whose files were deleted expire."""
         return any(parent["summary"].get(key) != facts[key] for key in (CLEANED, VIEW))
 
     def _columns(self, snapshot: Snapshot, metadata: Json, before: Sequence[Json]) -> IcebergColumns:
@@ -418,7 +419,7 @@ def _deleted_up_to(timeline: Timeline) -> str:
 
 
 def _timestamp_ms(snapshot: Snapshot, metadata: Json) -> int:
-    """When the newest commit completed, for time travel; but a table's snapshots are in order."""
+    """Returns when the newest commit completed, for time travel, adjusted so that a table's snapshots are in order."""
     times = [each.completion_time or each.time for each in snapshot.timeline.write_completed]
     newest = int(time.time() * 1000)
     if times:

@@ -1,6 +1,7 @@
-"""The side files of a slice with logs: which base rows the logs replace or delete, and the rows that the logs give.
+"""Side files of a slice with logs: positions of the base rows that the logs replace or delete, and the rows of the
+logs.
 
-They lie in a folder that is no partition, so that no reader of Hudi's tables sees them.
+They are in a folder that is no partition, so that no reader of Hudi's tables sees them.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ class SideFile:
 
 
 def side_name(slice_prefix: str, kind: str) -> str:
-    """A new path for a side file; `kind` is `ROWS` or `DELETES`."""
+    """Returns a new path for a side file; `kind` is `ROWS` or `DELETES`."""
     return f"{slice_prefix}-{secrets.token_hex(4)}-{kind}.parquet"
 
 
 def write_rows(storage: Storage, split: Split, path: str, columns: IcebergColumns) -> SideFile | None:
-    """Writes the rows of a slice that its base file does not hold; None if there are none."""
+    """Writes the rows of a slice that its base file lacks; None if there are none."""
     batches = read_split_on(storage, split) if split.base_file is None else added_rows(storage, split)
     return _written(storage, path, columns.arrow(split.output_schema), _with_constants(batches, split))
 
 
 def replaced_positions(storage: Storage, split: Split) -> Any:
-    """Ascending positions (NumPy, int64) of the rows in a slice's base file that its logs replace or delete."""
+    """Returns ascending positions (NumPy, int64) of the rows in a slice's base file that its logs replace or delete."""
     found = []
     for batch in replaced_rows(storage, split):
         for chunk, words in zip(batch.column("chunk").to_pylist(), batch.column("bits"), strict=True):
@@ -105,7 +106,7 @@ def _written(storage: Storage, path: str, schema: pa.Schema, batches: Iterator[p
 
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
-    """Columns in types that differ only in names, ids and nullability of their members."""
+    """Casts columns to types that differ only in names, ids and nullability of their members."""
     return [
         column if column.type.equals(field.type, check_metadata=True) else column.cast(field.type)
         for column, field in zip(batch.columns, schema, strict=True)

@@ -82,7 +82,7 @@ def unpublish(
 
 
 def target_of(storage: Storage, catalog: CatalogName | None, name: str | None, location: str | None) -> IcebergTarget:
-    """The target that options name. Raises ConfigError."""
+    """Returns the target that options name. Raises ConfigError."""
     return _target(storage, None if catalog is None else catalog.load(), name, location)
 
 
@@ -118,14 +118,15 @@ class IcebergPublication:
             )
 
     def check(self, config: TableConfig) -> None:
-        """See `AfterCommit.check`. A publication that fails does not fail the write, so no table is refused."""
+        """See `AfterCommit.check`. Refuses no table, since a failed publication does not fail the write."""
 
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
         """Publishes the table's newest state. Failures are logged."""
         return ("iceberg",) if self.publish(session.storage, f"commit {committed.instant}") else ()
 
     def publish(self, storage: Storage, what: str) -> bool:
-        """Publishes the table after `what`, a phrase for the warning if that fails; whether anything was to do."""
+        """Publishes the table after `what`, which completes the warning if that fails. Returns whether there was
+        anything to do."""
         settings = Settings(
             self.options.get(config.ICEBERG_BASE_FILES_ONLY),
             self.options.get(config.ICEBERG_LOCATION),
@@ -133,12 +134,12 @@ class IcebergPublication:
         )
         try:
             return publish_table(storage, self.target(storage), settings, self.options.values).changed
-        except Exception as error:  # whatever failed, the commit stands
+        except Exception as error:  # whatever failed, the commit is done
             _warn(storage, what, error)
             return False
 
     def target(self, storage: Storage) -> IcebergTarget:
-        """Where the table is published. Raises as `target_of`."""
+        """Returns where the table is published. Raises as `target_of`."""
         location = self.options.get(config.ICEBERG_LOCATION)
         return target_of(storage, self._catalog(), self.options.get(config.ICEBERG_TABLE), location)
 
@@ -152,8 +153,8 @@ class IcebergPublication:
 class Republication:
     """Publishes a table after a service, or another action that writes no rows.
 
-    What was published beside a table is also brought up to date, whatever the options, after a rollback or restore:
-    otherwise Iceberg would go on to show rows that were undone. If that fails, it is no longer found.
+    After a rollback or restore, a publication beside the table is updated whatever the options: otherwise Iceberg would
+    still show rows that were undone. If that fails, the publication is removed.
     """
 
     storage: Storage
@@ -162,7 +163,7 @@ class Republication:
 
     @classmethod
     def of(cls, storage: Storage, options: Options) -> Republication | None:
-        """None if options do not ask for it, and nothing was published beside the table."""
+        """Returns None if options do not ask for it, and nothing was published beside the table."""
         step = IcebergPublication(options) if options.get(config.ICEBERG_ENABLED) else None
         return None if step is None and storage.stat(HINT) is None else cls(storage, options, step)
 
@@ -187,7 +188,7 @@ def _undone(storage: Storage, options: Options, instant: str) -> None:
             options.get(config.ICEBERG_SNAPSHOTS),
         )
         publish_table(storage, BesideTable(storage, published.metadata["location"]), settings, options.values)
-    except Exception as error:  # whatever failed, the action stands
+    except Exception as error:  # whatever failed, the action is done
         storage.delete(HINT)
         _warn(storage, f"the rollback {instant}", error)
 

@@ -1,4 +1,4 @@
-"""The Iceberg files that stand for Hudi's file slices: base files, position deletes, and rows of logs."""
+"""Turns Hudi's file slices into Iceberg files: base files, position deletes, and rows of logs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from hudi_py.storage.threads import default_threads, in_threads, when_remote
 from hudi_py.timeline.timeline import Timeline
 
 _MERGING = ("hoodie.record.merge", "hoodie.table.ordering", "hoodie.table.precombine", "hoodie.compaction.payload")
-"""What properties begin with that decide which version of a row wins."""
+"""Prefixes of properties that decide which version of a row wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class WantedFiles:
     """The files that an Iceberg snapshot should have."""
 
     columns: IcebergColumns
-    """Those that were given, with ids for further names in the files."""
+    """The given columns, with ids for further names in the files."""
 
     kept: frozenset[str]
-    """Locations of files that the table has already."""
+    """Locations of files that the table already has."""
     added: tuple[ManifestEntry, ...]
 
 
@@ -63,7 +63,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Publishing:
-    """What all slices of a publication share."""
+    """The shared state of all slices of a publication."""
 
     files: MetadataFiles
     config: TableConfig
@@ -71,11 +71,11 @@ class Publishing:
     columns: IcebergColumns
     partitions: Mapping[PartitionPath, Partition]
     live: Mapping[str, ManifestEntry] = field(repr=False)
-    """Files of the newest Iceberg snapshot by their location: those of the slices, at least."""
+    """Files of the newest Iceberg snapshot by location; at least those of the slices."""
     snapshot_id: int = 0
 
     def wanted(self, splits: Sequence[Split]) -> WantedFiles:
-        """The files for some slices. Reads the footers of new base files first, then writes side files.
+        """Returns the files for some slices. Reads the footers of new base files first, then writes side files.
 
         Raises:
             UnsupportedTableError: Iceberg would not read a base file as Hudi does; nothing was written.
@@ -99,7 +99,7 @@ class Publishing:
             elif known is None:  # otherwise the logs replace all of its rows
                 new_bases[location] = split
         to_check = dict(new_bases)
-        if self.columns.reassigned:  # known files are read by other names now
+        if self.columns.reassigned:  # known files are now read by other names
             bases = ((split.base_file, split) for split in splits)
             to_check = {self.files.located(base.path): split for base, split in bases if base is not None}
         footers = dict(zip(to_check, when_remote(self.files.storage, self._footer, to_check.values()), strict=True))
@@ -113,7 +113,7 @@ class Publishing:
         added: list[ManifestEntry] = []
         for split, (entries, whole) in zip(to_merge, sides, strict=True):
             added += entries
-            if whole and split.base_file is not None:  # no row of it is left
+            if whole and split.base_file is not None:  # none of its rows is left
                 location = self.files.located(split.base_file.path)
                 kept.discard(location)
                 new_bases.pop(location, None)
@@ -127,7 +127,7 @@ class Publishing:
         return WantedFiles(columns, frozenset(kept), tuple(added))
 
     def _sides_there(self) -> dict[str, list[str]]:
-        """Locations of the side files of the newest Iceberg snapshot by what their paths begin with."""
+        """Returns locations of the side files of the newest Iceberg snapshot by path prefix."""
         found: dict[str, list[str]] = defaultdict(list)
         for location in self.live:
             if self.files.is_side(location):
@@ -135,7 +135,7 @@ class Publishing:
         return found
 
     def _side(self, split: Split) -> str:
-        """What the paths of a slice's side files begin with: the same as long as its rows are."""
+        """Returns the path prefix of a slice's side files: unchanged as long as its rows are."""
         pending: list[str] = []
         if not self.config.logs_named_by_instant:  # blocks of a log may become valid without a change of the file
             pending = [instant.time for instant in self.timeline.pending]
@@ -174,7 +174,7 @@ class Publishing:
         return Reading(columns.fields, columns.mapping, sources, constant, columns.hidden)
 
     def _sides(self, split: Split) -> tuple[list[ManifestEntry], bool]:
-        """Entries of the side files of a slice, and whether they make its base file needless."""
+        """Returns entries of the side files of a slice, and whether they make its base file needless."""
         storage, prefix = self.files.storage, self._side(split)
         entries: list[ManifestEntry] = []
         whole = False
@@ -201,7 +201,7 @@ class Publishing:
         path = side_name(prefix, DELETES)
         self.files.note(path)
         made = write_deletes(self.files.storage, positions, base, path)
-        # equal bounds say to readers that it concerns this one file
+        # equal bounds show readers that it applies to this one file
         bounds = {FILE_PATH_ID: base.encode()}
         return self._side_entry(split, made, POSITION_DELETES, {"lower_bounds": bounds, "upper_bounds": bounds})
 
@@ -215,5 +215,5 @@ class Publishing:
 
 
 def _distinct(footers: Iterable[pq.FileMetaData]) -> list[pa.Schema]:
-    """The different schemas of files."""
+    """Returns the distinct schemas of files."""
     return list({str(schema): schema for schema in (footer.schema.to_arrow_schema() for footer in footers)}.values())

@@ -1,8 +1,8 @@
-"""Makes the next snapshot of an Iceberg table from the difference between its files and those that it should have, and
-says which snapshots to give up, with the files that nothing refers to afterwards.
+"""Builds the next snapshot of an Iceberg table from the difference between its files and those it should have, and
+decides which snapshots expire, with the files that only they need.
 
-A snapshot lists the files that it removed. Those that Hudi has deleted since were needed by the snapshots before it. So
-snapshots are only given up from the oldest on.
+A snapshot lists the files that it removed. Any of them that Hudi has deleted since were needed by the snapshots before
+it. So snapshots expire only from the oldest on.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from hudi_py.interop.iceberg.target import MetadataFiles
 from hudi_py.storage.threads import when_remote
 
 MANIFEST_FILES: Final = 500
-"""Files of a manifest at most: an update rewrites those with a file that it removes."""
+"""Maximum number of files in a manifest: an update rewrites manifests with a file that it removes."""
 _MAX_SMALL_MANIFESTS: Final = 20
-"""So many manifests of one kind are merged, if they are small."""
+"""Number of small manifests of one kind from which on they are merged."""
 _TOTALS: Final = {
     "files": "total-data-files",
     "rows": "total-records",
@@ -44,19 +44,18 @@ _TOTALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFiles:
-    """The files of a snapshot, as far as they are known."""
+    """The known files of a snapshot."""
 
     manifests: tuple[Json, ...] = ()
     """All of them."""
     read: Mapping[str, tuple[ManifestEntry, ...]] = field(default_factory=dict)
-    """By the location of each manifest that was read its live entries, which have those members of files that identify
-    and count them."""
+    """Live entries of each manifest that was read, by its location, with path and counts only."""
     ranges: Mapping[str, Ranges] = field(default_factory=dict)
-    """The ranges of each manifest, by its location."""
+    """The ranges of each manifest, by location."""
     totals: SnapshotCounts = field(default_factory=lambda: SnapshotCounts())
 
     def entries(self) -> Iterator[ManifestEntry]:
-        """The entries that are known."""
+        """Yields the known entries."""
         return (entry for entries in self.read.values() for entry in entries)
 
 
@@ -69,12 +68,12 @@ class Made:
     ranges: Mapping[str, Ranges]
     """The ranges of each of its manifests, by location."""
     removed: tuple[ManifestEntry, ...]
-    """Files of the one before that it lacks."""
+    """Files of the previous snapshot that it lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What a snapshot builds on."""
+    """The metadata on which a new snapshot is based."""
 
     files: MetadataFiles
     schema: Json
@@ -90,7 +89,7 @@ def new_id() -> int:
 
 
 def load_state(files: MetadataFiles, snapshot: Json | None) -> SnapshotFiles:
-    """All files of a snapshot. Raises CorruptFileError."""
+    """Reads all files of a snapshot. Raises CorruptFileError."""
     if snapshot is None:
         return SnapshotFiles()
     manifests = manifests_of(files, snapshot)
@@ -101,7 +100,7 @@ def load_state(files: MetadataFiles, snapshot: Json | None) -> SnapshotFiles:
 
 
 def load_groups(files: MetadataFiles, snapshot: Json, index: Index, groups: Iterable[Group]) -> SnapshotFiles:
-    """The files of some file groups, and what else a next snapshot needs to know. Reads only manifests that may name
+    """Reads the files of some file groups, and what else the next snapshot needs. Reads only manifests that may name
     them. Raises CorruptFileError."""
     places = tuple(prefix for group in groups for prefix in prefixes(files, group))
     manifests = manifests_of(files, snapshot)
@@ -135,7 +134,7 @@ def manifests_of(files: MetadataFiles, snapshot: Json) -> list[Json]:
 
 
 def removed_by(files: MetadataFiles, snapshot: Json) -> list[ManifestEntry]:
-    """The files that a snapshot removed: of those before it, and not of it."""
+    """Returns the files that a snapshot removed: those that only its predecessor has."""
     number = snapshot["snapshot-id"]
     found = []
     for manifest in manifests_of(files, snapshot):
@@ -184,7 +183,7 @@ def make_snapshot(
 def _sorted_out(
     files: MetadataFiles, state: SnapshotFiles, gone: Collection[str]
 ) -> tuple[list[Json], list[ManifestEntry], list[ManifestEntry]]:
-    """Manifests to keep as they are, entries of others to write again, and entries of files to remove."""
+    """Returns manifests to keep, entries of others to rewrite, and entries of files to remove."""
     live = [manifest for manifest in state.manifests if _num_files(manifest)]
     small: dict[tuple[int, int], list[Json]] = defaultdict(list)
     for manifest in live:
@@ -206,18 +205,18 @@ def _sorted_out(
 
 
 def _num_files(manifest: Json) -> int:
-    """Live files that a manifest names."""
+    """Returns the number of live files in a manifest."""
     return int(manifest["added_files_count"]) + int(manifest["existing_files_count"])
 
 
 class _Manifests:
-    """Writes manifests of entries of one kind each."""
+    """Writes manifests, each with entries of one kind."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
         self.manifests: list[Json] = []
         self.ranges: dict[str, Ranges] = {}
-        """The ranges of the live files that each manifest names."""
+        """The ranges of each manifest's live files."""
 
     def add(self, entries: Sequence[ManifestEntry]) -> None:
         kinds: dict[tuple[bool, int], list[ManifestEntry]] = defaultdict(list)
@@ -239,7 +238,8 @@ class _Manifests:
 
 
 def _summary(new: SnapshotCounts, old: SnapshotCounts, before: SnapshotCounts) -> dict[str, str]:
-    """Names of Iceberg's specification, appendix F. `new` and `old`: files added and removed."""
+    """Builds the summary, with the names of Iceberg's specification, appendix F. `new` and `old` are the files added
+    and removed."""
     all_of = before.plus(new).plus(old, -1)
     if old.files or old.delete_files or new.delete_files:
         operation = "overwrite" if new.files or new.delete_files else "delete"
@@ -266,7 +266,7 @@ def _summary(new: SnapshotCounts, old: SnapshotCounts, before: SnapshotCounts) -
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCounts:
-    """Files and what they hold."""
+    """Numbers of files and their contents."""
 
     files: int = 0
     rows: int = 0
@@ -276,11 +276,11 @@ class SnapshotCounts:
 
     @classmethod
     def told(cls, summary: Mapping[str, str]) -> SnapshotCounts:
-        """Return the totals in a snapshot's summary."""
+        """Returns the totals in a snapshot's summary."""
         return cls(**{member: int(summary[name]) for member, name in _TOTALS.items()})
 
     def plus(self, other: SnapshotCounts, times: int = 1) -> SnapshotCounts:
-        """The sum with a multiple of others."""
+        """Returns the sum with a multiple of others."""
         return SnapshotCounts(*(getattr(self, name) + times * getattr(other, name) for name in _TOTALS))
 
     @classmethod
@@ -294,7 +294,7 @@ class SnapshotCounts:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """Snapshots to give up."""
+    """Snapshots to expire."""
 
     snapshot_ids: tuple[int, ...] = ()
     locations: tuple[str, ...] = field(default=(), repr=False)
@@ -304,7 +304,7 @@ class Expiry:
 def expire(
     files: MetadataFiles, former: Sequence[Json], made: Made, *, most: int, may_be_gone: bool, all_former: bool
 ) -> Expiry:
-    """What to give up once a snapshot is there.
+    """Decides which snapshots expire once a new one exists.
 
     Args:
         former: the snapshots before it, oldest first.
@@ -324,7 +324,8 @@ def expire(
         first = next(broken, first)
     if first == 0:
         return Expiry()
-    # what a snapshot removed is of no use once all before it are given up; that of the oldest was deleted with them
+    # files that a snapshot removed are not needed once all snapshots before it expire; those of the oldest were deleted
+    # with these
     needless = removed[1 : first + 1] if removed is not None else _removed(files, chain[1 : first + 1], made)
     kept = made.manifests if first == len(former) else manifests_of(files, chain[first])
     still = {manifest["manifest_path"] for manifest in kept}
@@ -337,7 +338,7 @@ def expire(
 
 
 def _removed(files: MetadataFiles, chain: Sequence[Json], made: Made) -> list[list[ManifestEntry]]:
-    """The files that each snapshot removed."""
+    """Returns the files that each snapshot removed."""
 
     def of(snapshot: Json) -> list[ManifestEntry]:
         return list(made.removed) if snapshot is made.snapshot else removed_by(files, snapshot)
@@ -346,7 +347,7 @@ def _removed(files: MetadataFiles, chain: Sequence[Json], made: Made) -> list[li
 
 
 def _any_gone(files: MetadataFiles, removed: Sequence[ManifestEntry], listed: dict[str, set[str]]) -> bool:
-    """Whether one of Hudi's files among these does not exist. `listed`: names by folder, as far as known."""
+    """Tells whether any of Hudi's files among these does not exist. `listed` has names by folder, as far as known."""
     for entry in removed:
         if files.is_side(entry.path):
             continue

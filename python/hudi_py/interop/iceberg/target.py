@@ -1,5 +1,5 @@
-"""Where an Iceberg table's metadata is kept, beside the Hudi table or by a catalog of pyiceberg, and its files, read
-and written through the storage of the Hudi table."""
+"""Stores an Iceberg table's metadata beside the Hudi table or in a pyiceberg catalog, and reads and writes its files
+through the Hudi table's storage."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ FOLDER: Final = "metadata"
 HINT: Final = f"{FOLDER}/version-hint.text"
 _VERSION: Final = re.compile(r"v(\d{1,18})\.metadata\.json")
 MARK: Final = "hudi.published-by"
-"""Table property of what hudi-py publishes."""
+"""Table property that marks publications of hudi-py."""
 OURS: Final = "hudi-py"
 PREFIX: Final = "hudi-"
-"""What names of files begin with, besides those that readers look for."""
+"""Prefix of file names, except those that readers look for."""
 INDEX: Final = "index"
-"""Kind of the files that only publications read, in JSON."""
+"""Kind of JSON files that only publications read."""
 SIDE_FOLDER: Final = f"{FOLDER}/rows"
 
 
@@ -43,33 +43,35 @@ class SupersededError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The metadata of an Iceberg table as it was read."""
+    """The metadata of an Iceberg table as read."""
 
     metadata: Json
     location: str | None
-    """The metadata file; None if it is not written yet."""
+    """Path of the metadata file; None if it is not written yet."""
     handle: Any = None
-    """What the target knows about it."""
+    """The target's own state."""
 
 
 class IcebergTarget(Protocol):
-    """Keeps the metadata of one Iceberg table."""
+    """Stores the metadata of one Iceberg table."""
 
     @property
     def name(self) -> str:
-        """The table in messages."""
+        """Returns the table's name in messages."""
         ...
 
     def load(self) -> Published | None:
-        """The present metadata; None if there is none. Raises UnsupportedTableError if hudi-py did not write it."""
+        """Loads the current metadata; None if there is none. Raises UnsupportedTableError if hudi-py did not write
+        it."""
         ...
 
     def create(self, metadata: Json) -> Published:
-        """The empty table that `metadata` describes, for a first `commit`. A catalog may give columns other ids."""
+        """Creates the empty table that `metadata` describes, for a first `commit`. A catalog may assign other column
+        ids."""
         ...
 
     def commit(self, base: Published, updates: Sequence[Json]) -> tuple[str, list[str]]:
-        """Makes changes to the metadata, all or none.
+        """Applies changes to the metadata, all or none.
 
         Returns:
             The location of the new metadata, and those of metadata files that are no longer needed.
@@ -81,14 +83,14 @@ class IcebergTarget(Protocol):
         ...
 
     def drop(self, published: Published) -> list[str]:
-        """Removes the table, but no file of it. Returns the paths of the metadata files to delete: those that lie
-        below the Hudi table, relative to it."""
+        """Removes the table, but none of its files. Returns the metadata files to delete: paths, relative to the Hudi
+        table, of those below it."""
         ...
 
 
 class BesideTable:
-    """Metadata in the folder `metadata` of the Hudi table, in files `v<N>.metadata.json` of which `version-hint.text`
-    names the newest: the layout of Iceberg's `HadoopTables`, which needs no catalog."""
+    """Stores metadata in the folder `metadata` of the Hudi table, in files `v<N>.metadata.json`; `version-hint.text`
+    names the newest. This is the layout of Iceberg's `HadoopTables`, which needs no catalog."""
 
     def __init__(self, storage: Storage, location: str) -> None:
         self._storage = storage
@@ -129,12 +131,12 @@ class BesideTable:
             metadata, dropped = with_log(metadata, base.location, base.metadata["last-updated-ms"])
         number = base.handle + 1
         path, data = _version_path(number), json.dumps(metadata).encode()
-        # a store may say no to the repetition of a request of ours whose answer was lost
+        # a store may refuse our repeated request if the first answer was lost
         if not self._storage.put_if_absent(path, data) and not self._has(path, data):
             raise SupersededError(path)
         try:
             self._storage.put(HINT, str(number).encode())
-        except OSError as error:  # the next publication makes up for it
+        except OSError as error:  # the next publication corrects it
             _log.warning("cannot write %s of %s: %s", HINT, self._location, first_line(error))
         return f"{self._location}/{path}", dropped
 
@@ -154,7 +156,7 @@ class BesideTable:
         except (FileNotFoundError, ValueError):
             found = [int(each[1]) for name in self._storage.names(FOLDER) if (each := _VERSION.fullmatch(name))]
             return max(found, default=None)
-        # the hint of a publication that was killed, or overtaken by another one, is behind
+        # if a publication was killed or overtaken, its hint is outdated
         while self._storage.stat(_version_path(number + 1)) is not None:
             number += 1
         return number
@@ -172,14 +174,14 @@ class CatalogName:
     properties: Mapping[str, str]
 
     def load(self) -> Catalog:
-        """Raises ConfigError if pyiceberg is missing, or the catalog is not configured."""
+        """Opens the catalog. Raises ConfigError if pyiceberg is missing, or the catalog is not configured."""
         try:
             from pyiceberg.catalog import load_catalog
         except ImportError as error:
             raise _missing_pyiceberg() from error
         try:
             return load_catalog(self.name, **self.properties)
-        except Exception as error:  # each catalog has errors of its own
+        except Exception as error:  # each catalog has its own errors
             raise ConfigError(
                 f"Cannot open the Iceberg catalog {self.name!r}: {first_line(error)}; configure it in .pyiceberg.yaml, "
                 "or in variables PYICEBERG_CATALOG__..."
@@ -259,7 +261,7 @@ class InCatalog:
 
 @contextlib.contextmanager
 def dropped_on_failure(target: IcebergTarget, created: Published | None) -> Iterator[None]:
-    """Drops a table that was created for a publication which fails, since it would be empty."""
+    """Drops a table that was created for a publication that fails, since it would be empty."""
     try:
         yield
     except BaseException:
@@ -270,7 +272,7 @@ def dropped_on_failure(target: IcebergTarget, created: Published | None) -> Iter
 
 
 class MetadataFiles:
-    """Reads and writes files at their locations, and knows which it has written."""
+    """Reads and writes files by location, and tracks which it has written."""
 
     def __init__(self, storage: Storage, location: str, table_uuid: str) -> None:
         """`location` is the table's path as engines know it."""
@@ -281,15 +283,15 @@ class MetadataFiles:
 
     @property
     def side_prefix(self) -> str:
-        """What the paths of side files of this Iceberg table begin with."""
+        """Returns the path prefix of side files of this Iceberg table."""
         return f"{SIDE_FOLDER}/{self._own}"
 
     def located(self, path: str) -> str:
-        """The location of a path of the table."""
+        """Returns the location of a path of the table."""
         return f"{self.location}/{path}"
 
     def path(self, location: str) -> str:
-        """The path of a location. Raises UnsupportedTableError if it is outside the table."""
+        """Returns the path of a location. Raises UnsupportedTableError if it is outside the table."""
         path = location.removeprefix(f"{self.location}/")
         if path == location:
             raise UnsupportedTableError(
@@ -300,11 +302,11 @@ class MetadataFiles:
         return path
 
     def is_side(self, location: str) -> bool:
-        """Whether a file is one of those written for slices with logs."""
+        """Tells whether a file was written for a slice with logs."""
         return location.startswith(self.located(f"{SIDE_FOLDER}/"))
 
     def read(self, location: str) -> bytes:
-        """A metadata file. Raises CorruptFileError if it is missing."""
+        """Reads a metadata file. Raises CorruptFileError if it is missing."""
         try:
             return self.storage.read(self.path(location))
         except FileNotFoundError as error:
@@ -314,35 +316,35 @@ class MetadataFiles:
             ) from error
 
     def write(self, kind: str, data: bytes) -> str:
-        """Writes a new metadata file; its location."""
+        """Writes a new metadata file and returns its location."""
         path = f"{FOLDER}/{self._own}{kind}-{secrets.token_hex(8)}{'' if kind == INDEX else '.avro'}"
         self.note(path)
         self.storage.put(path, data)
         return self.located(path)
 
     def note(self, path: str) -> None:
-        """Remembers a file that is about to be written."""
+        """Records a file that is about to be written."""
         self._written.append(path)
 
     def withdraw(self) -> None:
-        """Deletes what was written."""
+        """Deletes the files that were written."""
         with contextlib.suppress(Exception):
             delete_all(self.storage, self._written)
         self._written.clear()
 
     def own(self) -> list[str]:
-        """Paths of all files of this Iceberg table but those of the target, whoever wrote them."""
+        """Lists paths of all files of this Iceberg table, whoever wrote them, except the target's."""
         return named(self.storage, self._own)
 
 
 def named(storage: Storage, prefix: str) -> list[str]:
-    """Paths of metadata and side files whose names begin with a text."""
+    """Lists paths of metadata and side files by name prefix."""
     folders = (FOLDER, SIDE_FOLDER)
     return [f"{folder}/{name}" for folder in folders for name in storage.names(folder) if name.startswith(prefix)]
 
 
 def delete_all(storage: Storage, paths: Iterable[str]) -> None:
-    """Deletes files; missing ones are fine."""
+    """Deletes files; they may be missing."""
     each = list(paths)
     if isinstance(storage, BulkStorage):
         storage.delete_many(each)

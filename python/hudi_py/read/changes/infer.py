@@ -40,14 +40,14 @@ class _WrittenFile(NamedTuple):
     """A file that a commit wrote to a file group."""
 
     at: tuple[str, str]
-    """The place of the commit among others."""
+    """The commit's position among others."""
     name: str
     compacts: bool
     """Whether the commit changed no rows."""
 
 
 def mode_of(snapshot: Snapshot) -> LoggingMode:
-    """How the table logs changes.
+    """Returns how the table logs changes.
 
     Raises:
         ConfigError: the table does not log changes.
@@ -64,7 +64,7 @@ def mode_of(snapshot: Snapshot) -> LoggingMode:
 
 
 class Inference:
-    """Finds the files of changes; lists a partition only where commit metadata is not enough."""
+    """Finds the files of changes; lists a partition only if commit metadata is not enough."""
 
     def __init__(self, snapshot: Snapshot, partitions: Collection[str] | None) -> None:
         """`partitions`: paths of the partitions to include; None: all."""
@@ -77,7 +77,7 @@ class Inference:
         self._written: dict[bool, dict[tuple[str, str], list[_WrittenFile]]] = {}
 
     def changes_of(self, commit: Commit, *, check: bool = False) -> list[tuple[PartitionPath, FileId, Change]]:
-        """The changes of a commit, in the order of its metadata; empty if its operation changes no rows.
+        """Returns the changes of a commit, in the order of its metadata; empty if its operation changes no rows.
 
         Raises HistoryCleanedError if a file that it looks up was cleaned; with `check` it looks up all files.
         """
@@ -139,7 +139,7 @@ class Inference:
             before = self._base_file_before(commit, partition, stat)
             return Change(commit.time, InferenceCase.BASE_FILE_DELETE, before=before)
         whole = stat.num_writes == stat.num_inserts
-        # an insert of Apache Hudi that fills a small file does not log its rows, and its own queries then fail
+        # an insert of Apache Hudi that fills a small file does not log its rows, and its own queries fail on them
         if not stat.num_updates and (whole or (not stat.num_deletes and self._snapshot.config.populates_meta_fields)):
             return Change(commit.time, InferenceCase.BASE_FILE_INSERT, after=after, own_rows=not whole)
         raise UnsupportedTableError(
@@ -149,7 +149,7 @@ class Inference:
         )
 
     def _base_file_before(self, commit: Commit, partition: PartitionPath, stat: WriteStat) -> FileSlice:
-        """The base file of the commit before, alone."""
+        """Returns the base file of the previous commit, alone."""
         file_id = FileId(stat.file_id)
         if stat.prev_base_file:
             base = self._base_file(partition, stat.prev_base_file, 0)
@@ -179,14 +179,15 @@ class Inference:
         newest = self._files_view().newest_recorded_base(partition, file_id, before=commit.time)
         needed = max((name for name in (written, newest) if name), key=lambda name: name.instant, default=None)
         base = before.base_file if before else None
-        if needed and (base is None or base.name.instant < needed.instant):  # an older slice has taken its place
+        if needed and (base is None or base.name.instant < needed.instant):  # an older slice has replaced it
             raise self._cleaned(commit, f"base file {needed}")
         return Change(
             commit.time, InferenceCase.LOG_FILE, before=before, before_as_of=_just_before(commit.time), logs=tuple(own)
         )
 
     def _slice_before(self, commit: Commit, slices: Sequence[FileSlice], own: Sequence[LogFile]) -> FileSlice | None:
-        """The slice that a reader would have merged before the commit wrote its log files to the first of the slices.
+        """Returns the slice that a reader would have merged before the commit wrote its log files to the first of the
+        slices.
 
         A slice without a base file was opened by a compaction that had not completed, so the slice before it is added.
         """
@@ -221,14 +222,14 @@ class Inference:
         return Change(commit.time, InferenceCase.REPLACE_COMMIT, before=before)
 
     def _may_be_cleaned(self, commit: Commit) -> bool:
-        """Whether a clean came after a commit. It spares files that belong to a savepoint, so an older slice of a file
-        group may be left where the newest one is gone. Cleans are archived, too, but never the newest ones."""
+        """Tells whether a clean came after a commit. Cleans spare files of savepoints, so an older slice of a file
+        group may remain after the newest one is gone. Cleans are archived, but never the newest ones."""
         completed = self._snapshot.timeline.completed
         return commit.archived or any(each.action is Action.CLEAN and each.time > commit.time for each in completed)
 
     def _newest_before(self, commit: Commit, partition: PartitionPath, file_id: FileId) -> set[str]:
-        """Names of files that show a file group as a commit found it: that of the last write before, and that of the
-        last one which was no compaction."""
+        """Returns names of files that show a file group as a commit found it: those of the last write before, and of
+        the last one that was no compaction."""
         for archived in (False, True):
             written = self._written_by(archived=archived).get((partition, file_id), ())
             earlier = [each for each in written if each.at < commit.sort_key]
@@ -239,7 +240,8 @@ class Inference:
         return set()
 
     def _written_by(self, *, archived: bool) -> dict[tuple[str, str], list[_WrittenFile]]:
-        """What commits wrote, by partition and file id: those on the active timeline, or also archived ones."""
+        """Returns what commits wrote, by partition and file id: commits on the active timeline, or also archived
+        ones."""
         found = self._written.get(archived)
         if found is None:
             seen = self._snapshot
@@ -290,5 +292,5 @@ def _change_log(uri: str, path: str, size: int) -> LogFile:
 
 
 def _just_before(instant: str) -> str:
-    """A string that sorts below the instant and above every earlier instant."""
+    """Returns a string that sorts below the instant and above every earlier instant."""
     return f"{instant[:-1]}{chr(ord(instant[-1]) - 1)}~"

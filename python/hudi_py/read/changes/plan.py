@@ -40,7 +40,7 @@ class ChangeRange:
 
 
 def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
-    """The commits requested after the request's begin, up to and including its end (None: the newest commit).
+    """Returns the commits requested after the request's begin, up to and including its end (None: the newest commit).
 
     Unlike those of incremental queries, the bounds are requested times in every table version, as `ts_ms` is
     (`HoodieCDCFileIndex`, `HoodieCDCExtractor.initInstantAndCommitMetadata`, 1.2.0). A bound given as a commit follows
@@ -82,7 +82,7 @@ def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
 
 
 def _bound(value: str | int | date, zone: tzinfo) -> str:
-    """The bound as an instant; digits are compared as given, as in Apache Hudi."""
+    """Returns the bound as an instant; digits are compared as given, as in Apache Hudi."""
     text = str(value).strip()
     return text if text.isdecimal() and text.isascii() else parse_instant(value, zone)
 
@@ -90,7 +90,7 @@ def _bound(value: str | int | date, zone: tzinfo) -> str:
 def plan_changes(
     snapshot: Snapshot, commits: Iterable[Commit], request: ScanRequest, *, reachable_only: bool = False
 ) -> ScanPlan:
-    """The changes of commits, one split for each file group.
+    """Plans the changes of commits, one split for each file group.
 
     Args:
         commits: in any order; those that change no rows, such as compactions and clusterings, are ignored.
@@ -135,8 +135,8 @@ def plan_changes(
 
 
 def _order(group: tuple[tuple[PartitionPath, FileId], list[Change]]) -> tuple[str, bool, PartitionPath, FileId]:
-    """File groups by their first change, newest last, and those that the commit replaces before those that it makes: an
-    overwrite deletes a key in the one and inserts it in the other, at one time."""
+    """Sorts file groups by their first change, newest last, and replaced groups before new ones: an overwrite deletes a
+    key in one and inserts it in the other, at the same time."""
     (partition, file_id), found = group
     oldest = found[-1]
     return oldest.instant, oldest.case is not InferenceCase.REPLACE_COMMIT, partition, file_id

@@ -1,7 +1,7 @@
 """Reads the changes of a file group as rows of `op`, `ts_ms`, `before` and `after` (`CDCFileGroupIterator`, 1.2.0).
 
-Blocks of change logs have no checksum, and a turned bit elsewhere is not noticed: so what their records say twice is
-compared.
+Blocks of change logs have no checksum, and nothing else would notice a flipped bit, so redundant values of their
+records are compared.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from hudi_py.storage import Storage, holding
 _Reader = Callable[[Storage, ChangeSource, Change, Collection[str]], Iterator[pa.RecordBatch]]
 _MAX_ROWS = 16_384
 _MAX_TEXT_BYTES = 1 << 26
-"""Bytes of rows converted to text at once: an Arrow string array holds 2 GiB, and escaping may need 6 times as much."""
+"""Maximum size of rows converted to text at once: an Arrow string array holds 2 GiB, and escaping may need 6 times as
+much."""
 
 
 def change_rows(storage: Storage, split: ChangeSplit) -> Iterator[pa.RecordBatch]:
-    """Non-empty batches of `CHANGE_SCHEMA` with at most 16384 rows, in a deterministic order.
+    """Yields non-empty batches of `CHANGE_SCHEMA` with at most 16384 rows, in a deterministic order.
 
     Images are null if `split.spec` does not need their column. Held in memory: the log files of one commit in this file
     group (within the memory options) with the previous rows of their keys, or the images of the keys in its change
@@ -118,7 +119,7 @@ def _compared(
 def _of_change_logs(
     storage: Storage, source: ChangeSource, change: Change, wanted: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The records of change logs, completed with the images that the logs lack."""
+    """Yields the records of change logs, completed with the images that the logs lack."""
     logged = _logged(storage, source, change)
     if source.mode is LoggingMode.DATA_BEFORE_AFTER:
         for batch in logged:
@@ -153,14 +154,16 @@ _READERS: Mapping[InferenceCase, _Reader] = {
 
 
 def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[pa.RecordBatch]:
-    """The records of change logs: `op`, the record key unless they hold both images, and the images as structs."""
+    """Yields the records of change logs: `op`, the record key unless they hold both images, and the images as
+    structs."""
     names = [name for name in source.mode.columns if name != TS_MS]
     kind = arrow_type(stored_types(parse_json(source.record)))
     types = {OP: pa.string(), KEY: pa.string(), BEFORE: kind, AFTER: kind}
     storage = holding(storage, ((log.path, log.size) for log in change.logs))
     for log in change.logs:
         for block in read_blocks(storage, log.path, log.size):
-            if block.type is BlockType.CORRUPT and not source.read_damaged:  # the size is what its commit recorded
+            # the size is the one that its commit recorded
+            if block.type is BlockType.CORRUPT and not source.read_damaged:
                 raise CorruptFileError(
                     f"Cannot read change log {storage.uri}/{log.path}: {block.content_length} bytes from "
                     f"{block.content_offset} on are missing or not a block; restore it from a copy; "
@@ -186,8 +189,8 @@ def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[
 
 
 def _check_foreign(storage: Storage, log: LogFile, block: LogBlock, change: Change, *, read_damaged: bool) -> None:
-    """Raises if a block without changes of the instant is in a change log of the instant, which one write makes: a bit
-    of its header has flipped. Commands are those of a rollback."""
+    """Raises if a change log, which one write creates, has a block that neither holds changes nor belongs to a
+    rollback: a bit of its header has flipped."""
     if read_damaged or block.type in (BlockType.CORRUPT, BlockType.COMMAND) or log.name.instant != change.instant:
         return
     raise CorruptFileError(
@@ -208,14 +211,14 @@ def _block_schema(block: LogBlock) -> AvroSchema:
 def _looked_up(
     storage: Storage, spec: ReadSpec, base: BaseFile | None, batches: list[pa.RecordBatch], without: str
 ) -> _Images:
-    """The images of logged keys in a base file, except those of the operation `without`."""
+    """Looks up the images of logged keys in a base file, except those of the operation `without`."""
     assert base is not None
     keys = [batch.filter(pc.not_equal(batch.column(OP), without)).column(KEY) for batch in batches]
     return _images_of(_base_rows(storage, spec, base), spec.table_schema, combined(pa.chunked_array(keys, pa.string())))
 
 
 def _found(images: _Images | None, batch: pa.RecordBatch, without: str, change: Change) -> pa.Array:
-    """The image of each logged change; null for the operation `without`, which has none."""
+    """Returns the image of each logged change; null for the operation `without`, which has none."""
     if images is None:
         return pa.nulls(batch.num_rows, pa.string())
     needed = pc.not_equal(batch.column(OP), without)
@@ -252,8 +255,8 @@ def _changes(
 
 
 def _check_logged(records: pa.RecordBatch, key_fields: Sequence[str], path: str) -> None:
-    """Checks that the operation is one, that images are where it has them (`HoodieCDCLogger.put`, 1.2.0), and that they
-    have the same key.
+    """Checks that the operation is known, that the images fit it (`HoodieCDCLogger.put`, 1.2.0), and that they have the
+    same key.
 
     Args:
         records: `op`, and as far as the logging mode has them `record_key`, `before` and `after`, the images as
@@ -277,7 +280,7 @@ def _check_logged(records: pa.RecordBatch, key_fields: Sequence[str], path: str)
 
 
 def _key_differs(records: pa.RecordBatch, names: Sequence[str], key_fields: Sequence[str]) -> Iterator[pa.Array]:
-    """Whether records name different keys, by what can be compared: texts and whole numbers."""
+    """Yields whether records name different keys, as far as they can be compared: text and whole numbers."""
     if BEFORE not in names:
         return
     before = records.column(BEFORE)
@@ -319,12 +322,12 @@ class _Images:
     texts: pa.ChunkedArray
 
     def at(self, keys: pa.Array) -> pa.Array:
-        """The image of each key, string; null where there is no such row."""
+        """Returns the image of each key, string; null if there is no such row."""
         return combined(self.texts.take(pc.index_in(keys, value_set=self.keys)))
 
 
 def _images_of(rows: Iterable[pa.RecordBatch], schema: pa.Schema, keys: pa.Array | None = None) -> _Images:
-    """The images of rows; of a repeated key, the last row counts.
+    """Collects the images of rows; for a repeated key, the last row counts.
 
     Args:
         rows: batches of `schema`, with the record key.
@@ -343,7 +346,7 @@ def _images_of(rows: Iterable[pa.RecordBatch], schema: pa.Schema, keys: pa.Array
 
 
 def _small_batches(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts small enough to be converted to text."""
+    """Splits the batch into parts small enough to be converted to text."""
     if not batch.num_rows:
         return
     each = max(1, min(_MAX_ROWS, _MAX_TEXT_BYTES * batch.num_rows // max(batch.nbytes, 1)))

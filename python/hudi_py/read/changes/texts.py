@@ -4,9 +4,9 @@ Records of change logs have Avro's own JSON, `GenericData.toString` (Avro 1.11; 
 appear as stored, a decimal as the list of its bytes, a date as its days, null as `null`, and a missing record as the
 text `null`. Maps have the order of Java's hash map.
 
-Rows have Jackson's JSON of a Spark row (`InternalRowToJsonStringConverter`, 1.2.0, Scala 2.12), which hands Spark's
+Rows have Jackson's JSON of a Spark row (`InternalRowToJsonStringConverter`, 1.2.0, Scala 2.12), which passes Spark's
 internal values to Jackson: null members of objects are left out; dates are days, timestamps microseconds since the
-epoch; binary is in Base64; of a decimal only a property of its Java class remains, `{"zero":false}`; members of nested
+epoch; binary is in Base64; a decimal is reduced to a property of its Java class, `{"zero":false}`; members of nested
 structs and maps with more than four entries have the order of Scala's hash map.
 """
 
@@ -35,11 +35,11 @@ _ESCAPED = "\x7f-\x9f\u2000-\u20ff"
 _BRANCH = re.compile(r"member\d+")
 _LOGICAL = ("logicalType", "precision", "scale")
 _SMALL_MAP = 4
-"""Scala's maps of up to four entries keep their order."""
+"""Maximum size of Scala maps that keep their order."""
 
 
 def stored_types(avro: Any) -> Any:
-    """An Avro schema without logical types, so that values are read as stored."""
+    """Removes logical types from an Avro schema, so that values are read as stored."""
     if isinstance(avro, list):
         return [stored_types(branch) for branch in avro]
     if not isinstance(avro, dict):
@@ -54,7 +54,7 @@ def stored_types(avro: Any) -> Any:
 
 
 def record_text(records: pa.Array) -> pa.Array:
-    """Each record as text, `null` for a null; string without nulls.
+    """Formats each record as text, `null` for a null; string without nulls.
 
     Args:
         records: a struct array of values as stored; other types for members of records.
@@ -69,7 +69,7 @@ def record_text(records: pa.Array) -> pa.Array:
 
 
 def row_text(batch: pa.RecordBatch) -> pa.Array:
-    """Each row as a JSON object, string.
+    """Formats each row as a JSON object, string.
 
     Raises:
         UnsupportedTableError: a column has a type that Hudi tables do not have.
@@ -109,7 +109,7 @@ def _record(values: pa.StructArray) -> pa.Array:
     if not names:
         return pa.array(["{}"] * len(values), pa.string())
     if all(_BRANCH.fullmatch(name) for name in names):
-        # A union: one of its branches is set, and only its value is written
+        # A union: one of its branches is set; only the branch's value is written
         return pc.coalesce(*[_where_valid(record_text(member), member) for member in members])
     parts: list[pa.Array | str] = ["{"]
     for index, (name, member) in enumerate(zip(names, members, strict=True)):
@@ -135,7 +135,7 @@ def _avro_map(values: pa.MapArray) -> pa.Array:
 
 
 def _java_ordered(texts: pa.Array, keys: pa.Array, offsets: _Offsets) -> pa.Array:
-    """Entries in the order of a `java.util.HashMap` sized for them: by bucket, then by insertion."""
+    """Sorts entries as a `java.util.HashMap` of their number does: by bucket, then by insertion."""
     row, size = _lengths_of_items(offsets)
     if not len(size) or int(size.max()) <= 1:
         return texts
@@ -161,7 +161,7 @@ def _name(name: str) -> str:
 
 
 def _value(values: pa.Array) -> pa.Array:
-    """The text of each value; null for null."""
+    """Formats each value; null for null."""
     values = _plain_array(values)
     for fits, text in _TEXTS:
         if fits(values.type):
@@ -233,7 +233,8 @@ def _scala_ordered(texts: pa.Array, keys: pa.Array, offsets: _Offsets) -> tuple[
 
 
 def _scala_order(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    """Ranks in the order of `scala.collection.immutable.HashMap` (2.12): a trie of the mixed hash, 5 bits a level."""
+    """Ranks keys in the order of `scala.collection.immutable.HashMap` (2.12): a trie of the mixed hash, 5 bits a
+    level."""
     h = codes + ~(codes << np.uint32(9))
     h = h ^ (h >> np.uint32(14))
     h = h + (h << np.uint32(4))
@@ -245,7 +246,7 @@ def _scala_order(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
 
 
 def _quoted(values: pa.Array, beyond: str = "") -> pa.Array:
-    """Quoted text; null stays null.
+    """Quotes text; null stays null.
 
     Escapes `"`, `\\`, control characters, and the characters of `beyond` (ranges as in a regular expression).
     """
@@ -272,7 +273,7 @@ def _unicode_escape(found: re.Match[str]) -> str:
 
 
 def _number(values: pa.Array) -> pa.Array:
-    """Numbers and booleans as Java prints them, with NaN and infinities in quotes."""
+    """Formats numbers and booleans as Java does, with NaN and infinities in quotes."""
     if not pa.types.is_floating(values.type):
         return values.cast(pa.string())
     if pa.types.is_float16(values.type):
@@ -312,7 +313,8 @@ def _where_valid(texts: pa.Array, values: pa.Array) -> pa.Array:
 
 
 def _items_of(values: pa.Array) -> tuple[_Offsets, pa.Array]:
-    """Offsets from zero of a list or map array, and the items they cover (of a map: structs of key and value)."""
+    """Returns offsets from zero of a list or map array, and the items they cover (for a map: structs of key and
+    value)."""
     if pa.types.is_fixed_size_list(values.type):
         values = values.cast(pa.list_(values.type.value_field))
     offsets = np.asarray(values.offsets).astype(np.int64)
@@ -322,14 +324,14 @@ def _items_of(values: pa.Array) -> tuple[_Offsets, pa.Array]:
 
 
 def _lengths_of_items(offsets: _Offsets) -> tuple[_Offsets, _Offsets]:
-    """For each item, the _number of its row and how many items that row has."""
+    """Returns for each item the index of its row and how many items that row has."""
     counts = np.diff(offsets)
     row = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     return row, counts[row]
 
 
 def _plain_array(values: pa.Array) -> pa.Array:
-    """The array without dictionary encoding or extension type."""
+    """Returns the array without dictionary encoding or extension type."""
     if isinstance(values, pa.ExtensionArray):
         return _plain_array(values.storage)
     if pa.types.is_dictionary(values.type):
@@ -355,4 +357,4 @@ _TEXTS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array],
     (pa.types.is_large_list, _list),
     (pa.types.is_fixed_size_list, _list),
 )
-"""How values are written, by their type; the first that fits."""
+"""Formatters of values by type; the first match counts."""

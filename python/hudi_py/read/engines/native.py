@@ -1,8 +1,8 @@
-"""Determines which base files a generic Parquet reader can read: those with their rows in the table's own types.
+"""Determines which base files a generic Parquet reader can read: those with rows in the table's own types.
 
 An engine may read such files with its own reader, and merge logs with the help of `parts`. Only footers are conclusive:
-the table's schema does not say in which types, units and calendar an older commit wrote its files. But a commit writes
-all of them with one schema, except where it may copy row groups unchanged (clustering).
+the table's schema does not determine the types, units and calendar of files of an older commit. But a commit writes all
+of its files with one schema, except if it may copy row groups unchanged (clustering).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 
 _GLOB = frozenset("{}[]*?\\:")
-"""Characters that Hadoop's paths do not take literally: patterns, and the colon of a scheme."""
+"""Characters with a meaning in Hadoop's paths: patterns, and the colon of a scheme."""
 _MAX_FOOTERS = 1024
-"""Files whose footers are read for what statistics in the metadata table do not show."""
+"""Maximum number of footers to read for what statistics in the metadata table do not show."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 """File names that every reader reports alike."""
 _METADATA = "_metadata"
@@ -36,7 +36,7 @@ _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyIN
 _READ_ALIKE = frozenset(
     (pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32())
 )
-"""Types that every Parquet reader reads as the same values."""
+"""Types that every Parquet reader reads alike."""
 
 
 def why_not_native(
@@ -45,7 +45,7 @@ def why_not_native(
     uniform: Collection[str] = (),
     stored: Sequence[Collection[str]] | None = (),
 ) -> list[str | None]:
-    """For each split, why a generic Parquet reader cannot read its base file, or None if it can.
+    """Returns, for each split, why a generic Parquet reader cannot read its base file, or None if it can.
 
     If the split has logs, some rows of that file may have to be left out, and others added, see `parts`; its rows are
     identified by the name of the file and their number. Reads footers of the remaining candidates.
@@ -82,7 +82,8 @@ def why_not_native(
 def _by_samples(
     storage: Storage, splits: Sequence[Split], names: Sequence[Sequence[str]], groups: Sequence[Sequence[int]]
 ) -> dict[int, str | None]:
-    """As `_by_footers`, for groups of splits: two footers of a group are enough if they give the same answer."""
+    """Decides as `_by_footers`, for groups of splits: two footers of a group are enough if they give the same
+    answer."""
     samples = [sorted({group[0], group[-1]}) for group in groups]
     found = _by_footers(storage, splits, names, [at for sample in samples for at in sample])
     for group, sample in zip(groups, samples, strict=True):
@@ -95,14 +96,14 @@ def _by_samples(
 
 
 def _written(split: Split, uniform: Collection[str]) -> str:
-    """The same for files of one schema."""
+    """Returns a key that splits share if their files have the same schema."""
     assert split.base_file is not None
     instant = split.base_file.instant
     return instant if instant in uniform else split.base_file.path
 
 
 def _from_path(split: Split, stored: Collection[str]) -> list[str]:
-    """Columns that are read and take their value from the path, without those whose files are known to have it."""
+    """Returns columns that take their value from the path, except those whose files are known to contain it."""
     needed = set(split.spec.wanted_columns)
     return [name for name, _ in split.partition_values if name in needed and name not in stored]
 
@@ -181,7 +182,7 @@ def _by_path(name: str) -> str:
 
 
 def _holds_only(metadata: pq.FileMetaData, name: str, value: pa.Scalar) -> bool:
-    """Whether statistics show that all rows of a file have one value in a column."""
+    """Tells whether statistics show that all rows of a file have one value in a column."""
     places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
     if name not in places:
         return False
@@ -224,7 +225,7 @@ def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
 
 
 def _same(found: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether types are equal, ignoring nullability and the names of list and map elements."""
+    """Tells whether types are equal, ignoring nullability and the names of list and map elements."""
     if pa.types.is_struct(kind):
         if not pa.types.is_struct(found) or [field.name for field in found] != [field.name for field in kind]:
             return False
@@ -239,7 +240,7 @@ def _same(found: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def _reads_alike(kind: pa.DataType) -> bool:
-    """Whether Parquet readers agree on the values of a type, nested types included."""
+    """Tells whether Parquet readers agree on the values of a type, nested types included."""
     if pa.types.is_struct(kind):
         names = [field.name.lower() for field in kind]
         return bool(names) and len(set(names)) == len(names) and all(_reads_alike(field.type) for field in kind)

@@ -1,4 +1,4 @@
-"""Plans a read that several processes of an engine carry out: splits, tasks and pin."""
+"""Plans a read that an engine carries out in several processes: splits, tasks and pin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.storage.threads import processors
 
 _MAX_FILES = 20_000
-"""Files whose statistics are looked up, which takes a fourth of the time of planning the read."""
+"""Maximum number of files whose statistics are looked up, which takes a quarter of the planning time."""
 _INSTEAD = "footers of base files are read instead"
 
 
@@ -44,16 +44,16 @@ class Pinned:
 
     spec: ReadSpec
     splits: tuple[Split, ...]
-    """Splits without their spec, which is large and the same in all; `read_splits` restores it."""
+    """Splits without their spec, which is large and the same for all; `read_splits` restores it."""
 
     @classmethod
     def of(cls, spec: ReadSpec, splits: Sequence[Split]) -> Pinned:
-        """The read of splits that have their spec."""
+        """Builds the read from splits that have their spec."""
         return cls(spec, tuple(_without_spec(split) for split in splits))
 
     @property
     def schema(self) -> pa.Schema:
-        """Arrow schema of the rows."""
+        """Returns the Arrow schema of the rows."""
         return self.spec.output_schema
 
     def tasks(self, options: Options) -> list[tuple[Split, ...]]:
@@ -83,11 +83,11 @@ class PlannedScan:
 
     @property
     def state(self) -> PlanPin:
-        """The state of the timeline that the plan has seen, without file slices."""
+        """Returns the state of the timeline at planning, without file slices."""
         return PlanPin(self.scan.snapshot.pin, ())
 
     def pin(self, splits: Sequence[Split] | None = None, *, without_base: int = 0) -> str:
-        """The pin of the plan, or of some of its splits.
+        """Returns the pin of the plan, or of some of its splits.
 
         Args:
             without_base: how many of the splits, from the first, are read without the rows of their base files.
@@ -96,7 +96,7 @@ class PlannedScan:
         return PlanPin.of(self.scan.snapshot.pin, chosen, without_base=without_base).encode()
 
     def why_not_native(self) -> list[str | None]:
-        """For each split, why a generic Parquet reader cannot read it, or None if it can."""
+        """Returns, for each split, why a generic Parquet reader cannot read it, or None if it can."""
         completed = self.scan.snapshot.timeline.completed
         # the others are archived, or may be clustering
         uniform = {each.time for each in completed if each.action in (Action.COMMIT, Action.DELTA_COMMIT)}
@@ -107,7 +107,7 @@ class PlannedScan:
         return why_not_native(self.storage, self.splits, uniform, stored)
 
     def with_known_values(self, splits: Sequence[Split]) -> list[Split]:
-        """Some of the splits, with `_known_values`."""
+        """Returns some of the splits, with `_known_values`."""
         return [replace(split, known_values=_known_values(split)) for split in splits]
 
 
@@ -125,7 +125,7 @@ class TaskSize:
     @classmethod
     def of(cls, options: Options) -> TaskSize:
         chosen = options.get(read_config.MIN_TASKS)
-        # a data source cannot see the session's parallelism; the CPUs of the planning machine are used instead
+        # a data source cannot see the session's parallelism, so the CPUs of the planning machine count
         return cls(
             options.get(read_config.SPLIT_BYTES),
             options.get(read_config.OPEN_COST_BYTES),
@@ -133,7 +133,7 @@ class TaskSize:
         )
 
     def target(self, splits: Sequence[Split]) -> int:
-        """Bytes of a task of this plan, including the cost of opening files."""
+        """Returns the target size of a task of this plan, including the cost of opening files."""
         total = sum(split.size + self.open_cost for split in splits)
         return min(self.split_bytes, max(self.open_cost, total // self.min_tasks, 1))
 
@@ -145,13 +145,13 @@ def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinne
 
 
 def plan_table(path: str, options: Options, names: Sequence[str] | None) -> PlannedScan:
-    """As `pin_table`, with the storage and scan of the plan."""
+    """Plans as `pin_table`, with the storage and scan of the plan."""
     state, pin = load_pinned(path, options)
     arguments = ScanArguments(columns=names)
     if pin is None:
         scan = make_scan(state, ScanRequest.of(options, arguments))
         return PlannedScan(state.storage, scan, scan.plan())
-    # Indexes may have been added or dropped since: plan every slice, and let the pin choose
+    # Indexes may have been added or dropped since, so plan every slice and let the pin choose
     open_options = options.without(read_config.FILTER, read_config.KEYS)
     scan = make_scan(state, ScanRequest.of(open_options, arguments))
     plan = scan.plan()
@@ -167,7 +167,7 @@ def plan_table(path: str, options: Options, names: Sequence[str] | None) -> Plan
 
 
 def tasks_of(spec: ReadSpec, splits: Sequence[Split], options: Options) -> list[tuple[Split, ...]]:
-    """The splits of each task, in the plan's order and without their spec; at least one task.
+    """Groups splits into tasks, in the plan's order and without their spec; at least one task.
 
     Large base files are divided, small slices grouped.
 
@@ -180,7 +180,7 @@ def tasks_of(spec: ReadSpec, splits: Sequence[Split], options: Options) -> list[
     tasks: list[tuple[Split, ...]] = []
     held: list[Split] = []
     volume = 0
-    # of the many, only those that are divided need their spec
+    # only those that are divided need their spec
     given = [replace(split, spec=spec) if is_divided(split, target) else split for split in splits]
     for split in divide(storage, given, target):
         if held and volume + split.size > target:
@@ -196,7 +196,7 @@ def tasks_of(spec: ReadSpec, splits: Sequence[Split], options: Options) -> list[
 def read_splits(
     spec: ReadSpec, splits: Sequence[Split], storage_options: Mapping[str, str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a task's splits, in order. Raises what `read_split` raises."""
+    """Reads the rows of a task's splits, in order. Raises what `read_split` raises."""
     storage = open_storage(spec.uri, storage_options)
     for split in splits:
         yield from read_split_on(storage, replace(split, spec=spec))
@@ -209,7 +209,7 @@ def read_replaced(
     *,
     columns: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Which rows of base files the logs of a task's splits replace or delete: batches of `REPLACED_SCHEMA`.
+    """Finds rows of base files that the logs of a task's splits replace or delete: batches of `REPLACED_SCHEMA`.
 
     Raises what `read_split` raises.
 
@@ -233,7 +233,7 @@ def _without_spec(split: Split) -> Split:
 
 
 def _known_values(split: Split) -> KnownValues:
-    """The columns of the split that are partition columns with a value, which is the same in all of its rows."""
+    """Returns partition columns with the value that all rows of the split share."""
     if type(split) is not Split:
         return ()
     columns = split.spec.columns
@@ -241,8 +241,8 @@ def _known_values(split: Split) -> KnownValues:
 
 
 def _stored_alike(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Split]) -> list[frozenset[str]]:
-    """For each split, the columns with a value from the path of which column statistics show that the base file has no
-    other value, and no null."""
+    """Returns, for each split, the columns with a value from the path for which column statistics show that the base
+    file has no other value, and no null."""
     nothing: list[frozenset[str]] = [frozenset()] * len(splits)
     wanted = [[name for name, _ in split.partition_values if name in split.spec.wanted_columns] for split in splits]
     names = sorted({name for some in wanted for name in some})
@@ -259,7 +259,7 @@ def _stored_alike(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Spl
         if metadata is None or not metadata.has(COLUMN_STATS):
             return nothing
         found = column_stats(metadata, kinds, files)
-    except StorageError:  # not damage
+    except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError) as error:
         warn_unused(snapshot.storage.uri, error, _INSTEAD)
@@ -279,5 +279,5 @@ def _stored_alike(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Spl
 
 
 def _is_only(found: ColumnRange | None, value: Any) -> bool:
-    """Whether statistics say that a file has no other value, and no null."""
+    """Tells whether statistics show that a file has no other value, and no null."""
     return found is not None and found.nulls == 0 and found.low == value and found.high == value

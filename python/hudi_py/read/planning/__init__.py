@@ -1,1 +1,1 @@
-"""Which partitions and file slices hold the rows of a scan, as splits."""
+"""Plans the splits of a scan: which partitions and file slices hold its rows."""

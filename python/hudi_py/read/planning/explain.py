@@ -15,7 +15,7 @@ _MAX_SPLITS = 50
 
 
 def explain_plan(plan: ScanPlan, *, query_type: str, state: str, limit: int | None) -> str:
-    """Lines about a scan: columns, filter, what each step of planning pruned, and the file slices to read.
+    """Describes a scan: columns, filter, what each planning step pruned, and the file slices to read.
 
     Args:
         state: describes the state or range of the table that is read.
@@ -54,7 +54,7 @@ def explain_plan(plan: ScanPlan, *, query_type: str, state: str, limit: int | No
 
 
 def _pruning_lines(plan: ScanPlan) -> Iterator[str]:
-    """A line for each step that could leave something out."""
+    """Yields a line for each step that could prune something."""
     if plan.pruning:
         yield "  left out by"
     width = max((len(step.step) for step in plan.pruning), default=0)
@@ -64,7 +64,7 @@ def _pruning_lines(plan: ScanPlan) -> Iterator[str]:
 
 
 def _split_lines(plan: ScanPlan) -> Iterator[str]:
-    """A line for each of the first splits."""
+    """Yields a line for each of the first splits."""
     for split in plan.splits[:_MAX_SPLITS]:
         yield f"    {split.partition or '.'}/{split.file_id}  {_kind(split)}  {show_bytes(split.size)}"
     if len(plan.splits) > _MAX_SPLITS:
@@ -72,7 +72,7 @@ def _split_lines(plan: ScanPlan) -> Iterator[str]:
 
 
 def log_plan(plan: ScanPlan, state: str, seconds: float) -> None:
-    """Logs a plan without the values that the filter and the keys compare with: they may be anybody's data."""
+    """Logs a plan without the values in its filter and keys, which may be private."""
     uri = plan.spec.uri
     if plan.note is not None:
         _log.warning("reading %s: %s", uri, plan.note)

@@ -26,7 +26,7 @@ from hudi_py.timeline.timeline import Pin
 _FORMAT = 2
 _DIGEST_BYTES = 8
 _MAX_TEXT = 256 * 1024 * 1024
-"""Bytes of a decompressed pin; enough for a table with ten million slices."""
+"""Maximum size of a decompressed pin; enough for a table with ten million slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class PlanPin:
         return cls(state, tuple(_digest(split) for split in splits), without_base)
 
     def encode(self) -> str:
-        """The pin as text. It holds no secrets and is the same in every process."""
+        """Encodes the pin as text. It holds no secrets and is the same in every process."""
         content = {
             "format": _FORMAT,
             "time": self.state.time,
@@ -56,7 +56,7 @@ class PlanPin:
 
     @classmethod
     def decode(cls, text: str, key: str = read_config.PIN.key) -> PlanPin:
-        """The pin that `encode` made text of. `key`: the option that has it.
+        """Decodes the result of `encode`. `key`: the option that has it.
 
         Raises:
             ConfigError: the text is not a pin.
@@ -78,19 +78,19 @@ class PlanPin:
 
     @property
     def label(self) -> str:
-        """The state of the timeline in letters, digits and underscores, in the order of states."""
+        """Formats the state of the timeline as letters, digits and underscores, in the order of states."""
         pending = f"_{json.dumps(self.state.pending).encode().hex()}" if self.state.pending else ""
         return f"{self.state.time or '0'}{pending}"
 
     @classmethod
     def of_label(cls, label: str) -> PlanPin:
-        """The pin of the state that `label` names, without slices."""
+        """Returns the pin of the state that `label` names, without slices."""
         time, _, pending = label.partition("_")
         pairs = json.loads(bytes.fromhex(pending)) if pending else ()
         return cls(Pin("" if time == "0" else time, tuple((str(first), str(second)) for first, second in pairs)), ())
 
     def choose(self, splits: Sequence[Split], uri: str) -> list[Split]:
-        """The pinned splits, in the order of the pin.
+        """Selects the pinned splits, in the order of the pin.
 
         Raises:
             HistoryCleanedError: one of them was cleaned.
@@ -108,7 +108,7 @@ class PlanPin:
 
 
 def load_pinned(path: str, options: Options) -> tuple[TableState, PlanPin | None]:
-    """The table with its newest timeline, or with the timeline as of the pin in the options."""
+    """Loads the table with its newest timeline, or with the timeline as of the pin in the options."""
     state = load_state(open_storage(path, options.for_storage()))
     text = options.get(read_config.PIN)
     if text is None:
@@ -124,7 +124,7 @@ def _digest(split: Split) -> str:
 
 
 def _as_json(value: Any, skip: tuple[str, ...] = ()) -> Any:
-    """The value as JSON types, identical in every process."""
+    """Converts a value to JSON types, identically in every process."""
     if is_dataclass(value) and not isinstance(value, type):
         return [type(value).__name__, *(_as_json(getattr(value, f.name)) for f in fields(value) if f.name not in skip)]
     if isinstance(value, (list, tuple)):

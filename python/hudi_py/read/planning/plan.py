@@ -1,4 +1,4 @@
-"""Plans a scan: chooses partitions and file slices, and turns them into splits."""
+"""Plans a scan: selects partitions and file slices, and turns them into splits."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class ScanPlan:
 
     @property
     def size(self) -> int:
-        """Size in bytes of all files."""
+        """Returns the size of all files in bytes."""
         return sum(split.size for split in self.splits)
 
 
 def plan_scan(
     snapshot: Snapshot, request: ScanRequest, *, view: FileSystemView | None = None, escaped: bool = False
 ) -> ScanPlan:
-    """The file slices that hold the requested rows: candidates, less what pruners leave out, as splits.
+    """Plans which file slices hold the requested rows: candidates, minus what pruners leave out, as splits.
 
     Args:
         view: the file slices to choose from; None: all of the table.
@@ -88,9 +88,9 @@ class _Candidates:
 
     view: FileSystemView
     metadata: MetadataTable | None
-    """The table whose indexes may prune them; None: there is none, or nothing to prune by."""
+    """The table whose indexes may prune them; None if there is none, or nothing to prune by."""
     given: bool
-    """Whether the caller gives them, and they are not those of the newest state."""
+    """Whether the caller provides them, so that they may not be the newest state's."""
 
     @property
     def listed_by(self) -> str:
@@ -106,7 +106,7 @@ def _candidates(snapshot: Snapshot, request: ScanRequest, spec: ReadSpec, view: 
 
 
 def _splits(snapshot: Snapshot, spec: ReadSpec, slices: Sequence[FileSlice], *, escaped: bool) -> tuple[Split, ...]:
-    """One split for each slice, with the values that its partition's path gives."""
+    """Builds one split for each slice, with the values from its partition's path."""
     values = {
         path: path_values(snapshot.config, snapshot.schema, path, snapshot.storage.uri, escaped=escaped)
         for path in dict.fromkeys(slice_.partition for slice_ in slices)
@@ -115,7 +115,7 @@ def _splits(snapshot: Snapshot, spec: ReadSpec, slices: Sequence[FileSlice], *, 
 
 
 def _rows_of(snapshot: Snapshot, request: ScanRequest) -> ReadSpec:
-    """How the requested rows are read from slices without logs."""
+    """Returns how to read the requested rows from slices without logs."""
     config, schema, uri = snapshot.config, snapshot.schema, snapshot.storage.uri
     has_keys = request.with_keys and not config.populates_meta_fields
     rows = pa.schema([pa.field(RECORD_KEY, pa.string()), *schema]) if has_keys else schema
@@ -140,26 +140,26 @@ def _rows_of(snapshot: Snapshot, request: ScanRequest) -> ReadSpec:
 
 
 def log_spec(snapshot: Snapshot, request: ScanRequest) -> LogSpec:
-    """Return how the logs of a snapshot are read. Raises what `merge_settings` raises."""
+    """Returns how to read the logs of a snapshot. Raises what `merge_settings` raises."""
     settings = merge_settings(snapshot.config, request.options.values)
     return LogSpec(settings, snapshot.committed, snapshot.as_of, request.memory, request.read_damaged)
 
 
 def _is_newest_of_each(spec: ReadSpec) -> bool:
-    """Whether each row is the newest version of its key, with values from the files: without a merge older versions
-    count too, and a user-defined merger may make new values."""
+    """Tells whether each row is the newest version of its key, with values from the files: without a merge older
+    versions count too, and a user-defined merger may create new values."""
     return spec.mode == "merge" and not spec.emit_deletes and (spec.logs is None or spec.logs.merge.merger is None)
 
 
 def requested_columns(request: ScanRequest, schema: pa.Schema, uri: str) -> tuple[str, ...]:
-    """The columns that a request reads. Raises what `check_columns` raises."""
+    """Returns the columns that a request reads. Raises what `check_columns` raises."""
     if request.columns is None and not request.meta:
         return tuple(name for name in schema.names if name not in META_FIELDS)
     return check_columns(request.columns, schema, uri)
 
 
 def check_columns(names: Iterable[str] | None, schema: pa.Schema, uri: str) -> tuple[str, ...]:
-    """The names as the schema spells them; None: all columns.
+    """Returns the names in the schema's spelling; None: all columns.
 
     Raises:
         SchemaMismatchError: a column does not exist (the message suggests the closest match), or is named twice.
@@ -203,7 +203,7 @@ def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list
 
 
 def is_divided(split: Split, target_bytes: int) -> bool:
-    """Whether `divide` reads the footer of the split's file, to divide it."""
+    """Tells whether `divide` reads the footer of the split's file, to divide it."""
     return not split.merged and split.size > target_bytes
 
 
@@ -228,7 +228,7 @@ def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
 def _slices(
     view: FileSystemView, partitions: Sequence[PartitionPath], snapshot: Snapshot, query_type: str
 ) -> list[FileSlice]:
-    """The newest slices, in order of partition and file group."""
+    """Returns the newest slices, in order of partition and file group."""
     read = view.latest_base_slices if query_type == "read_optimized" else view.latest_slices
     return view.in_portions(
         partitions, lambda some: [slice_ for partition in some for slice_ in read(partition, snapshot.as_of)]

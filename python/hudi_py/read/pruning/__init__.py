@@ -1,1 +1,1 @@
-"""What a filter or keys leave out: partitions, file slices and row groups that cannot match."""
+"""Prunes partitions, file slices and row groups that cannot match a filter or keys."""

@@ -21,7 +21,7 @@ from hudi_py.expressions.predicate import Column, Comparison, IsNull, Literal, L
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Statistics of one column over some rows; None: unknown."""
+    """Statistics of one column over some rows; None means unknown."""
 
     low: Any
     """Smallest value; dates and timestamps may be days and microseconds since the epoch."""
@@ -36,7 +36,7 @@ BoundsOf = Callable[[Column], Bounds | None]
 
 
 def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) -> list[int]:
-    """The row groups of `given` that may hold rows that satisfy the filter."""
+    """Returns the row groups of `given` that may hold rows that satisfy the filter."""
     conjuncts = list(condition.conjuncts())
     if not conjuncts:
         return list(given)
@@ -70,7 +70,7 @@ _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
 def _bounds(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
-    """The smallest and greatest value in a footer's statistics; None if unknown."""
+    """Returns the smallest and greatest value in a footer's statistics; None if unknown."""
     try:
         if not statistics.has_min_max:
             return None, None
@@ -90,7 +90,7 @@ _PYTHON = (int, float, str, decimal.Decimal)
 
 
 def has_usable_bounds(kind: pa.DataType) -> bool:
-    """Whether smallest and greatest values of a type are used for pruning."""
+    """Tells whether smallest and greatest values of a type are used for pruning."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
@@ -104,7 +104,7 @@ def has_usable_bounds(kind: pa.DataType) -> bool:
 
 
 def may_be_true(node: Node, bounds: BoundsOf) -> bool:
-    """Whether a predicate can be true for a row within the bounds; False is certain, True is not."""
+    """Tells whether a predicate can be true for a row within the bounds; False is certain, True is not."""
     if isinstance(node, Logical):
         results = (may_be_true(part, bounds) for part in node.parts)
         return all(results) if node.operator == "AND" else any(results)
@@ -150,7 +150,7 @@ def _compare(node: Comparison, bounds: BoundsOf) -> bool:
 
 
 def _same_order(column: pa.DataType, compared: pa.DataType) -> bool:
-    """Whether a column's values keep their order when cast to the type of the comparison."""
+    """Tells whether a column's values keep their order when cast to the type of the comparison."""
     if column.equals(compared):
         return True
     if pa.types.is_float32(column) and pa.types.is_float64(compared):
@@ -162,7 +162,8 @@ def _same_order(column: pa.DataType, compared: pa.DataType) -> bool:
 
 
 def _value(value: Any) -> Any:
-    """A statistic or constant in comparable form: dates as days and timestamps as microseconds since the epoch."""
+    """Converts a statistic or constant to comparable form: dates as days and timestamps as microseconds since the
+    epoch."""
     if isinstance(value, datetime.datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
         return (aware - _EPOCH) // datetime.timedelta(microseconds=1)

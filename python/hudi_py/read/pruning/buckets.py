@@ -1,8 +1,8 @@
-"""Prunes by the simple bucket index. No table property records how a table was hashed, so read options must say it;
+"""Prunes by the simple bucket index. No table property records how a table was hashed, so read options must specify it;
 rules by partition are stored with the table.
 
-Source: `BucketIdentifier`, `BucketIndexSupport`, 1.2.0. The id of a bucket's file group begins
-with its number, in eight digits.
+Source: `BucketIdentifier`, `BucketIndexSupport`, 1.2.0. The id of a bucket's file group begins with its number, in
+eight digits.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class BucketHashing:
 
     count: int
     fields: tuple[str, ...]
-    """Hashed columns; empty: those of the record key."""
+    """Hashed columns; empty means the record key's."""
     rules: BucketRules | None = None
     """How many buckets each partition has; None: all have `count`."""
 
     def of_table(self, storage: Storage, timeline: Timeline, as_of: str | None) -> BucketHashing | None:
-        """With the rules that the table had at an instant, if it had any; None if the number of buckets is unknown.
+        """Adds the rules that the table had at an instant, if it had any; None if the number of buckets is unknown.
 
         Raises:
             CorruptFileError, ConfigError: see `stored_rules`.
@@ -52,11 +52,11 @@ class BucketHashing:
         return self if self.count else None
 
     def in_partition(self, path: str) -> BucketHashing:
-        """Those of one partition, without rules."""
+        """Returns the hashing of one partition, without rules."""
         return self if self.rules is None else BucketHashing(buckets_by_rule(self.rules, path), self.fields)
 
     def of(self, key: str, config: TableConfig) -> set[int] | None:
-        """The buckets that may hold a record key; None if its parts cannot be determined."""
+        """Returns the buckets that may hold a record key; None if its parts cannot be determined."""
         key_fields = config.record_key_fields
         wanted = self.fields or key_fields
         if not wanted or not set(wanted) <= set(key_fields):
@@ -67,7 +67,7 @@ class BucketHashing:
         return {bucket_of_values([values[name] for name in wanted], self.count) for values in readings}
 
     def of_keys(self, keys: Iterable[str], config: TableConfig) -> set[int] | None:
-        """The buckets that may hold some record keys; None if the parts of one cannot be determined."""
+        """Returns the buckets that may hold some record keys; None if the parts of one cannot be determined."""
         numbers: set[int] = set()
         for key in keys:
             found = self.of(key, config)
@@ -79,8 +79,8 @@ class BucketHashing:
     def of_values(
         self, equal: Mapping[str, frozenset[object]], config: TableConfig, schema: pa.Schema
     ) -> set[int] | None:
-        """The buckets that may hold rows with some values in the hashed columns, the others of the key being anything;
-        None if the values do not decide it.
+        """Returns the buckets that may hold rows with some values in the hashed columns; None if the values do not
+        decide it.
 
         Args:
             equal: the possible values of columns, whose texts are those in record keys.
@@ -89,7 +89,7 @@ class BucketHashing:
         hashed = [name for name in fields if name in self.fields]
         if not hashed or len(hashed) < len(self.fields) or not all(name in equal for name in hashed):
             return None
-        # commas within values may mislead the writer, which takes the key apart
+        # commas within values may mislead the writer, which splits the key
         others = [type_at(schema, name) for name in fields if name not in hashed]
         if any(kind is None or pa.types.is_string(kind) for kind in others):
             return None
@@ -99,7 +99,7 @@ class BucketHashing:
         return {bucket_of_values(values, self.count) for values in product(*texts)}
 
     def slices(self, slices: Sequence[FileSlice], numbers: Collection[int]) -> list[FileSlice] | None:
-        """The slices of some buckets; None if the file groups are not these buckets."""
+        """Returns the slices of some buckets; None if the file groups are not these buckets."""
         own = [slice_.file_id[:8] for slice_ in slices]
         if not all(_NUMBER.fullmatch(number) and int(number) < self.count for number in own):
             return None
@@ -111,8 +111,8 @@ class BucketHashing:
 def buckets_of(
     options: Mapping[str, str], count: int, fields: tuple[str, ...], expressions: str = ""
 ) -> BucketHashing | None:
-    """The buckets that options describe: index type BUCKET and engine SIMPLE. A `count` of 0 is known to the table, if
-    it has rules."""
+    """Reads the buckets from options: index type BUCKET and engine SIMPLE. With a `count` of 0 the table's rules
+    decide, if it has any."""
     kind = options.get("hoodie.index.type", "").strip().upper()
     engine = options.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()
     if kind != "BUCKET" or engine != "SIMPLE":
@@ -121,7 +121,7 @@ def buckets_of(
 
 
 def _readings(key: str, fields: Sequence[str]) -> list[dict[str, str | None]] | None:
-    """The possible values of the key columns in a record key; None if it is ambiguous."""
+    """Returns the possible values of the key columns in a record key; None if it is ambiguous."""
     if len(fields) == 1:
         if "," in key and ":" in key:
             return None
@@ -140,10 +140,10 @@ def _has_buckets(sought: SoughtRows) -> bool:
 
 
 def _by_bucket(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] | None:
-    """The slices of the buckets of sought keys and values."""
+    """Selects the slices of the buckets of sought keys and values."""
     snapshot, buckets = sought.snapshot, sought.request.buckets
     buckets = None if buckets is None else buckets.of_table(snapshot.storage, snapshot.timeline, snapshot.as_of)
-    # given slices may be of several commits, and so of several rules
+    # given slices may be of several commits with different rules
     if buckets is None or (sought.given and buckets.rules is not None):
         return None
     parts: dict[PartitionPath, list[FileSlice]] = {}
@@ -164,7 +164,7 @@ def _by_bucket(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] |
 
 
 def _numbers(sought: SoughtRows, buckets: BucketHashing) -> set[int] | None:
-    """The buckets that may hold sought rows; None if any may."""
+    """Returns the buckets that may hold sought rows; None if any may."""
     config = sought.snapshot.config
     by_key = None if sought.keys is None else buckets.of_keys(sought.keys, config)
     by_value = buckets.of_values(sought.equal, config, sought.snapshot.schema)

@@ -28,7 +28,7 @@ from hudi_py.schema import SchemaHistory
 
 UTC: Final = "UTC"
 _MAX_VALUES: Final = 1000
-"""Maximum constants that are looked for in filters."""
+"""Maximum number of constants that are looked for in filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class _Index:
     of_ranges: bool
 
     def matches(self, node: Node) -> bool:
-        """Whether it has the values of a node."""
+        """Tells whether the index has the values of a node."""
         if isinstance(node, Column):
             return self.expression.name == IDENTITY and ".".join(node.path) == self.column
         return (
@@ -88,11 +88,11 @@ class ExpressionIndexes:
 
     @property
     def names(self) -> str:
-        """Names of the indexes that are used."""
+        """Returns names of the indexes that are used."""
         return ", ".join(index.name[len(EXPRESSION_PREFIX) :] for index, _ in self._indexes)
 
     def slices(self, slices: Sequence[FileSlice], *, with_logs: bool) -> list[FileSlice] | None:
-        """The slices that may hold matching rows; None if no index can decide.
+        """Returns the slices that may hold matching rows; None if no index can decide.
 
         Args:
             with_logs: as in `Statistics.slices`.
@@ -148,13 +148,13 @@ class ExpressionIndexes:
         return may_match
 
     def _sought(self, index: _Index, node: Node) -> pa.Array | None:
-        """The texts of constants, one of which a row's value must equal; None: the condition is another one."""
+        """Returns the texts of constants, one of which a row's value must equal; None for other conditions."""
         operand, values = _equal_to(node)
         if operand is None or not self._decides(index, operand) or len(values) > _MAX_VALUES:
             return None
         kind = kind_of(operand)
         if pa.types.is_floating(kind) and 0 in values:
-            values = (*values, 0.0, -0.0)  # equal, with different texts
+            values = (*values, 0.0, -0.0)  # equal values with different text
         try:
             return filter_texts(pa.array(values, kind), UTC)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
@@ -162,7 +162,7 @@ class ExpressionIndexes:
 
 
 def _index(definition: IndexDefinition) -> _Index | None:
-    """An index by its definition; None if it is no expression index, or one of a later release."""
+    """Builds an index from its definition; None if it is no expression index, or comes from a later release."""
     kinds = ("column_stats", "bloom_filters")
     fields = definition.source_fields
     if not definition.name.startswith(EXPRESSION_PREFIX) or definition.kind not in kinds or len(fields) != 1:
@@ -174,7 +174,7 @@ def _index(definition: IndexDefinition) -> _Index | None:
 
 
 def _equal_to(node: Node) -> tuple[Node | None, tuple[Any, ...]]:
-    """What a condition compares with constants for equality, in its own type, and the constants."""
+    """Returns what a condition compares with constants for equality, in its own type, and the constants."""
     if isinstance(node, Comparison) and node.operator in ("=", "<=>"):
         left, right = (node.right, node.left) if isinstance(node.left, Literal) else (node.left, node.right)
         if isinstance(right, Literal) and right.value is not None and _is_same(kind_of(left), node.kind):
@@ -189,7 +189,7 @@ def _is_same(kind: pa.DataType, compared: pa.DataType) -> bool:
 
 
 def _with_column(node: Node, decided: Callable[[Node], bool], name: str) -> Node:
-    """A condition with a column of a name in place of what an index has the values of."""
+    """Rewrites a predicate: the indexed expression becomes the column `name`."""
     if decided(node):
         return Column((name,), kind_of(node))
     changes: dict[str, Any] = {}
@@ -203,7 +203,7 @@ def _with_column(node: Node, decided: Callable[[Node], bool], name: str) -> Node
 
 
 def _with_nulls(found: ColumnRange | None) -> ColumnRange | None:
-    """A range whose values include nulls, as in column statistics; expression indexes count them apart."""
+    """Returns a range whose values include nulls, as in column statistics; expression indexes count them separately."""
     if found is None or found.values is None or found.nulls is None:
         return None
     return replace(found, values=found.values + found.nulls)

@@ -1,4 +1,4 @@
-"""Prunes slices without logs whose base file cannot have the sought keys: by bloom filters, from the metadata table or
+"""Prunes slices without logs whose base file cannot have the sought keys, by bloom filters from the metadata table or
 from footers, and by the bounds in footers."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 
 _MAX_FOOTERS: Final = 256
-"""Maximum base files whose footers are read while planning; tasks read them anyway."""
+"""Maximum number of footers read while planning; tasks read them anyway."""
 
 
 def _has_filters(sought: SoughtRows) -> bool:
@@ -31,7 +31,7 @@ def _has_filters(sought: SoughtRows) -> bool:
 
 
 def _by_bloom_filter(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] | None:
-    """The slices that remain after the bloom filters in the metadata table."""
+    """Returns the slices that remain after the bloom filters in the metadata table."""
     among, keys = _without_logs(slices), sought.keys or frozenset()
     if not among or sought.metadata is None:
         return None
@@ -43,7 +43,8 @@ def _by_bloom_filter(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSl
 
 
 def _by_footer(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] | None:
-    """The slices that remain after the footers of the base files that no bloom filter in the metadata table decided."""
+    """Returns the slices that remain after the footers of base files that no bloom filter in the metadata table
+    decided."""
     keys = sought.keys or frozenset()
     left = [file for file in _without_logs(slices) if place_of(file) not in sought.answered]
     left = [file for file in left if file.name.extension == "parquet"]
@@ -54,7 +55,7 @@ def _by_footer(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] |
 
 
 def _may_have(storage: Storage, file: BaseFile, keys: frozenset[str]) -> bool:
-    """Whether a base file may have one of the keys, by the bounds and the bloom filter in its footer."""
+    """Tells whether a base file may have one of the keys, by the bounds and the bloom filter in its footer."""
     wanted = _array(keys)
     try:
         with open_base_file(storage, file.path) as opened:
@@ -66,14 +67,14 @@ def _may_have(storage: Storage, file: BaseFile, keys: frozenset[str]) -> bool:
                 return False
         found = footer.bloom if len(wanted) else None
         return bool(len(wanted)) and (found is None or found.might_contain_any(wanted))
-    except StorageError:  # not damage
+    except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError):
         return True  # reading the file raises the error
 
 
 def _has_row_groups(file: OpenBaseFile, keys: frozenset[str]) -> bool:
-    """Whether a row group may have one of the keys, by the statistics of the key column."""
+    """Tells whether a row group may have one of the keys, by the statistics of the key column."""
     if file.parquet is None:
         return True
     node = key_bounds(keys)[0]
@@ -86,12 +87,12 @@ def _array(keys: frozenset[str]) -> pa.Array:
 
 
 def _without_logs(slices: Sequence[FileSlice]) -> list[BaseFile]:
-    """The base files of slices without logs."""
+    """Returns the base files of slices without logs."""
     return [slice_.base_file for slice_ in slices if slice_.base_file is not None and not slice_.log_files]
 
 
 def _matching(slices: Sequence[FileSlice], matches: Mapping[tuple[str, str], bool]) -> list[FileSlice]:
-    """The slices but for those without logs whose base file does not match."""
+    """Removes slices without logs whose base file does not match."""
     missed = {id(file) for file in _without_logs(slices) if not matches.get(place_of(file), True)}
     return [slice_ for slice_ in slices if id(slice_.base_file) not in missed]
 

@@ -20,11 +20,11 @@ from hudi_py.schema.paths import type_at
 
 _MAX_KEYS = 10_000
 _MAX_MEMBERS = 1000
-"""Maximum keys compared with bounds one by one; of more keys only the smallest and the greatest are compared."""
+"""Maximum number of keys compared with bounds one by one; otherwise only the smallest and the greatest are."""
 
 
 def equalities(condition: Filter | None) -> dict[str, frozenset[object]]:
-    """Column to its possible values, by `=`, `<=>` and IN with constants; never null."""
+    """Maps columns to their possible values, by `=`, `<=>` and IN with constants; never null."""
     found: dict[str, frozenset[object]] = {}
     for node in condition.conjuncts() if condition is not None else ():
         for name, values in _equal_to(node):
@@ -33,7 +33,8 @@ def equalities(condition: Filter | None) -> dict[str, frozenset[object]]:
 
 
 def texts_of_filter(condition: Filter | None) -> dict[str, frozenset[str]]:
-    """Column to the texts of its possible values in a secondary index, by `=`, `<=>` and IN with constants; never null.
+    """Maps columns to the texts of their possible values in a secondary index, by `=`, `<=>` and IN with constants;
+    never null.
 
     Columns of strings, whole numbers, DOUBLE, dates and timestamps that are compared as such.
     """
@@ -54,7 +55,7 @@ def _texts(column: Column, kind: pa.DataType, values: tuple[object, ...]) -> fro
     if len(column.path) > 1 or column.kind != kind or not ordered:
         return None
     if pa.types.is_float64(kind) and 0 in values:
-        values = (*values, 0.0, -0.0)  # equal, with different texts
+        values = (*values, 0.0, -0.0)  # equal values with different text
     try:
         return frozenset(secondary_texts(pa.array(values, kind)).drop_null().to_pylist())
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -62,7 +63,7 @@ def _texts(column: Column, kind: pa.DataType, values: tuple[object, ...]) -> fro
 
 
 def keys_of_filter(condition: Filter | None, config: TableConfig, schema: pa.Schema) -> frozenset[str] | None:
-    """The possible record keys of rows that satisfy the filter; None if it does not restrict them.
+    """Returns the possible record keys of rows that satisfy the filter; None if it does not restrict them.
 
     Considers `_hoodie_record_key` itself, and key columns of strings or integers. A key of one column is its value or
     `column:value`, depending on the release that wrote it, so the result has both (`KeyGenUtils`, 1.2.0).
@@ -78,7 +79,7 @@ def keys_of_filter(condition: Filter | None, config: TableConfig, schema: pa.Sch
 
 
 def key_bounds(keys: frozenset[str]) -> list[Node]:
-    """Conditions on the record key that are true for rows with these keys."""
+    """Returns conditions on the record key that are true for rows with these keys."""
     column, kind = Column((RECORD_KEY,), pa.string()), pa.string()
     if len(keys) <= _MAX_MEMBERS:
         return [Membership(column, tuple(sorted(keys)), kind, has_null=False)]
@@ -87,7 +88,8 @@ def key_bounds(keys: frozenset[str]) -> list[Node]:
 
 
 def virtual_key_fields(config: TableConfig, schema: pa.Schema, uri: str, *, deletes: bool) -> tuple[str, ...]:
-    """The columns that make up the record key of a table without meta fields; empty if the table stores the key.
+    """Returns the columns that make up the record key of a table without meta fields; empty if the table stores the
+    key.
 
     Args:
         deletes: whether deletes are also returned as rows.
@@ -133,7 +135,8 @@ def _equal_to(node: Node) -> Iterator[tuple[str, frozenset[object]]]:
 
 
 def _compared(node: Node) -> tuple[Column | None, pa.DataType, tuple[object, ...]]:
-    """The column that the node compares with constants for equality, if any, the type of the comparison, and them."""
+    """Returns the column that the node compares with constants for equality, if any, the type of the comparison, and
+    the constants."""
     if isinstance(node, Comparison) and node.operator in ("=", "<=>"):
         left, right = (node.right, node.left) if isinstance(node.left, Literal) else (node.left, node.right)
         if isinstance(left, Column) and isinstance(right, Literal):
@@ -144,7 +147,7 @@ def _compared(node: Node) -> tuple[Column | None, pa.DataType, tuple[object, ...
 
 
 def _is_exact(column: Column, compared: pa.DataType, values: tuple[object, ...]) -> bool:
-    """Whether the value determines the column's text."""
+    """Tells whether the value determines the column's text."""
     if len(column.path) > 1:
         return False
     if pa.types.is_string(column.kind) and pa.types.is_string(compared):

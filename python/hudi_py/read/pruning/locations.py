@@ -1,4 +1,5 @@
-"""Prunes file slices by the places of record keys: the record index, and secondary indexes, whose keys it locates."""
+"""Prunes file slices by the locations of record keys: from the record index, and from secondary indexes, which give
+keys to locate."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def _applies(sought: SoughtRows) -> bool:
 
 
 def _by_location(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] | None:
-    """The slices where the record index has the keys of the filter, or those that secondary indexes give."""
+    """Returns the slices where the record index has the keys of the filter, or the keys from secondary indexes."""
     metadata = sought.metadata
     if metadata is None or len(slices) < 2:
         return None
@@ -45,7 +46,7 @@ def _by_location(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice]
 
 
 def _has_every_row(sought: SoughtRows, metadata: MetadataTable) -> bool:
-    """Whether the record index knows every row: it has one place for a key, unless it is one by partition."""
+    """Tells whether the record index knows every row: a global index has one location for a key."""
     storage, config, timeline = sought.snapshot.storage, sought.snapshot.config, sought.snapshot.timeline
     trusted = sought.request.options.get(indexes.RECORD_INDEX_TRUST)
     if trusted or is_by_partition(storage, config, metadata.file_groups(RECORD_INDEX)):
@@ -55,7 +56,7 @@ def _has_every_row(sought: SoughtRows, metadata: MetadataTable) -> bool:
 
 
 def _secondary_keys(sought: SoughtRows, metadata: MetadataTable) -> tuple[frozenset[str], str] | None:
-    """Record keys found in secondary indexes, and the names of the indexes; None if no index fits the filter."""
+    """Returns record keys from secondary indexes, and the names of the indexes; None if no index fits the filter."""
     if not sought.texts or not any(name.startswith(SECONDARY_PREFIX) for name in metadata.partitions):
         return None
     keys: frozenset[str] | None = None
@@ -73,7 +74,7 @@ def _secondary_keys(sought: SoughtRows, metadata: MetadataTable) -> tuple[frozen
 
 
 def _places(sought: SoughtRows, metadata: MetadataTable, keys: frozenset[str]) -> set[tuple[str, str]] | None:
-    """(partition, file group) of these keys; None if the record index is not conclusive.
+    """Returns (partition, file group) of these keys; None if the record index is not conclusive.
 
     A merge-on-read table may have a key that its index lacks: Apache Hudi 1.2.0 removes the key when a log deletes the
     row, and treats a later insert of the same key as an update, which does not change the index.
@@ -83,7 +84,7 @@ def _places(sought: SoughtRows, metadata: MetadataTable, keys: frozenset[str]) -
     if config.is_mor:
         prefix = f"{config.record_key_fields[0]}:" if len(config.record_key_fields) == 1 else None
         for key in keys - found.keys():
-            # a key of one column has two forms, of which the table uses one
+            # a key of one column has two forms; the table uses one of them
             other = None if prefix is None else key[len(prefix) :] if key.startswith(prefix) else prefix + key
             if other not in found:
                 return None

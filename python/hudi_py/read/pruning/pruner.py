@@ -1,6 +1,6 @@
-"""What a pruner is, which leaves out partitions or file slices that cannot hold sought rows, and what it may use.
+"""Pruners, which leave out partitions or file slices that cannot hold sought rows, and their input.
 
-Each way to leave out files is one row, a `Pruner`, in the module of its index; `read.pruning.registry` has their order.
+Each is one row, a `Pruner`, in the module of its index; `read.pruning.registry` has their order.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True)
 class Kept(Generic[T]):
-    """What a pruner leaves."""
+    """The result of a pruner."""
 
     items: list[T]
     why: str = ""
@@ -54,20 +54,20 @@ class Kept(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Pruner(Generic[T]):
-    """A way to leave out partitions or file slices: it only ever leaves out what cannot hold a sought row."""
+    """Leaves out partitions or file slices that cannot hold a sought row."""
 
     name: str
     """The name of the step in `explain`."""
     applies: Callable[[SoughtRows], bool]
-    """Whether it could leave anything out, as far as that is known without reading."""
+    """Tells whether it could leave anything out, as far as that is known without reading."""
     prune: Callable[[SoughtRows, list[T]], Kept[T] | None]
-    """The items that may hold sought rows; None if it cannot decide."""
+    """Returns the items that may hold sought rows; None if it cannot decide."""
     by_metadata: bool = True
-    """Whether it reads the metadata table: it needs one, and is passed over with a warning where that is damaged."""
+    """Whether it needs the metadata table. It is skipped, with a warning, if that is damaged."""
 
 
 class SoughtRows:
-    """The rows that a scan looks for, and what is known of where they are."""
+    """The rows that a scan looks for, and what is known about their location."""
 
     def __init__(
         self,
@@ -98,20 +98,21 @@ class SoughtRows:
         self._given_keys = None if spec.key_fields else spec.keys
         self.merged = False
         """Whether each row is the newest version of its key and has only values from the files, which is known once the
-        slices are; otherwise slices that have logs or may hold older versions are kept."""
+        slices are; otherwise slices with logs, or possibly older versions, are kept."""
         self.answered: set[tuple[str, str]] = set()
-        """Partition and name of the base files whose bloom filter was asked for the keys already."""
+        """Partition and name of base files whose bloom filter has been checked for the keys."""
 
     @property
     def is_newest(self) -> bool:
-        """Whether the slices are those of the metadata table's newest state: some indexes describe no other."""
+        """Tells whether the slices are those of the metadata table's newest state, the only one that some indexes
+        describe."""
         snapshot, metadata = self.snapshot, self.metadata
         newest = not self.given and snapshot.as_of is None and self.request.query_type != "read_optimized"
         return newest and metadata is not None and metadata.is_newest
 
     @cached_property
     def conjuncts(self) -> list[Node]:
-        """Conditions that must all be true for a row, of the filter and on the record key."""
+        """Returns conditions that must all be true for a row, from the filter and on the record key."""
         found = [] if self.condition is None else list(self.condition.conjuncts())
         if self._given_keys is not None and RECORD_KEY in self.snapshot.schema.names:
             found += key_bounds(self._given_keys)
@@ -119,30 +120,30 @@ class SoughtRows:
 
     @cached_property
     def equal(self) -> dict[str, frozenset[object]]:
-        """Column to its possible values."""
+        """Maps columns to their possible values."""
         return equalities(self.condition)
 
     @cached_property
     def texts(self) -> dict[str, frozenset[str]]:
-        """Column to the texts of its possible values in a secondary index."""
+        """Maps columns to the texts of their possible values in a secondary index."""
         return texts_of_filter(self.condition)
 
     @cached_property
     def keys(self) -> frozenset[str] | None:
-        """The possible record keys; None: any."""
+        """Returns the possible record keys; None if any."""
         snapshot = self.snapshot
         return both(self._given_keys, keys_of_filter(self.condition, snapshot.config, snapshot.schema))
 
     @cached_property
     def columns_from_paths(self) -> frozenset[str]:
-        """Columns whose values in files do not count, so that no index describes them."""
+        """Returns columns whose values in files do not count, so that indexes do not apply to them."""
         return columns_from_paths(self.snapshot.config)
 
     def looked_up(self, read: Callable[[], T]) -> T | None:
-        """The result of an index; None, with a warning, if the index is damaged or missing."""
+        """Returns the result of an index lookup; None, with a warning, if the index is damaged or missing."""
         try:
             return read()
-        except StorageError:  # not damage
+        except StorageError:  # not a sign of damage
             raise
         except (HudiError, FileNotFoundError) as error:
             warn_unused(self.snapshot.storage.uri, error, "files are not pruned by it")
@@ -150,12 +151,12 @@ class SoughtRows:
 
 
 def both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
-    """The intersection; None means everything."""
+    """Intersects two sets; None means everything."""
     if left is None or right is None:
         return right if left is None else left
     return left & right
 
 
 def place_of(file: BaseFile) -> tuple[str, str]:
-    """The partition and the name of a base file."""
+    """Returns the partition and the name of a base file."""
     return file.partition, str(file.name)

@@ -1,4 +1,4 @@
-"""The pruners of partitions and file slices in the order in which a scan uses them: what costs least comes first.
+"""The pruners of partitions and file slices, in the order in which a scan uses them: the cheapest first.
 
 A new index registers its pruner here.
 """
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def _by_path(sought: SoughtRows, paths: list[PartitionPath]) -> Kept[PartitionPath]:
-    """The requested partitions whose paths do not exclude that their rows satisfy the condition."""
+    """Returns the requested partitions whose paths allow rows that satisfy the condition."""
     if sought.request.partitions is not None:
         paths = sorted({*paths} & {*sought.request.partitions})
     if sought.condition is None:
@@ -47,19 +47,19 @@ OF_SLICES: Final[tuple[Pruner[FileSlice], ...]] = (
 
 
 def prune_partitions(sought: SoughtRows, paths: list[PartitionPath]) -> tuple[list[PartitionPath], tuple[Pruned, ...]]:
-    """The partitions that may hold sought rows, and what each step left out."""
+    """Returns the partitions that may hold sought rows, and what each step left out."""
     return _pruned(sought, OF_PARTITIONS, paths, "partitions")
 
 
 def prune_slices(sought: SoughtRows, slices: list[FileSlice]) -> tuple[list[FileSlice], tuple[Pruned, ...]]:
-    """The file slices that may hold sought rows, and what each step left out."""
+    """Returns the file slices that may hold sought rows, and what each step left out."""
     return _pruned(sought, OF_SLICES, slices, "slices")
 
 
 def _pruned(
     sought: SoughtRows, pruners: tuple[Pruner[T], ...], items: list[T], what: str
 ) -> tuple[list[T], tuple[Pruned, ...]]:
-    """What all pruners leave; steps that could leave nothing out are not among the steps."""
+    """Applies all pruners; steps that could leave nothing out are not reported."""
     steps: list[Pruned] = []
     for pruner in pruners:
         kept = _left_by(sought, pruner, items)

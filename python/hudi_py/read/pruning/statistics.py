@@ -55,11 +55,11 @@ class Statistics:
 
     @property
     def columns(self) -> str:
-        """Names of the columns whose statistics are used."""
+        """Returns names of the columns whose statistics are used."""
         return ", ".join(self._columns)
 
     def partitions(self, paths: Sequence[PartitionPath]) -> list[PartitionPath] | None:
-        """The partitions that may hold matching rows; None if statistics cannot decide.
+        """Returns the partitions that may hold matching rows; None if statistics cannot decide.
 
         Bounds of a column are used only if they cover as many rows as those of the record key, which every file has:
         if statistics of a column were enabled later, older files have none. Bounds of strings and floats are never
@@ -88,7 +88,7 @@ class Statistics:
         return [path for path in paths if matches(path)]
 
     def slices(self, slices: Sequence[FileSlice], *, with_logs: bool) -> list[FileSlice] | None:
-        """The slices that may hold matching rows; None if statistics cannot decide.
+        """Returns the slices that may hold matching rows; None if statistics cannot decide.
 
         Args:
             with_logs: whether slices with logs may be pruned, which requires that merged rows have only values from the
@@ -116,13 +116,13 @@ class Statistics:
 
 
 def names_of(slice_: FileSlice) -> list[str]:
-    """The files of a slice."""
+    """Returns the file names of a slice."""
     names = [str(log.name) for log in slice_.log_files]
     return names if slice_.base_file is None else [str(slice_.base_file.name), *names]
 
 
 def bounds_over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
-    """Combined bounds of several files; None unless all are known."""
+    """Combines the bounds of several files; None unless all are known."""
     known = [found for found in ranges if found is not None]
     if len(known) < len(ranges) or not known:
         return None
@@ -150,7 +150,7 @@ def _usable(node: Node, schema: pa.Schema) -> bool:
 
 
 def _is_always_known(kind: pa.DataType) -> bool:
-    """Whether every file has bounds of such a column, unless it holds only nulls."""
+    """Tells whether every file has bounds of such a column, unless it holds only nulls."""
     return not (pa.types.is_string(kind) or pa.types.is_floating(kind))
 
 
@@ -162,8 +162,8 @@ def _statistics(sought: SoughtRows) -> Statistics | None:
 
 
 def _knows_partitions(sought: SoughtRows) -> bool:
-    """Whether the ranges of partitions count: they are those of the newest state, and Apache Hudi 1.2.0 makes them
-    without the base files whose ranges it cannot read, which are all but Parquet files, so they leave out rows."""
+    """Tells whether the ranges of partitions are usable: they describe the newest state, and Apache Hudi 1.2.0 computes
+    them only from Parquet files, so for other formats they miss rows."""
     return bool(sought.conjuncts) and sought.is_newest and sought.snapshot.config.base_file_format == "PARQUET"
 
 

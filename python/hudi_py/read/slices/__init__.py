@@ -1,1 +1,1 @@
-"""One file slice as rows: its base file, its logs, and what an engine that reads base files itself needs."""
+"""Reads one file slice: its base file, its logs, and the parts for an engine that reads base files itself."""

@@ -1,4 +1,4 @@
-"""Reads base files of any format in the table's schema; bootstrapped ones with the skeleton's meta columns side by side
+"""Reads base files of any format in the table's schema. For bootstrapped ones, combines the skeleton's meta columns
 with the columns of the source file."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class BaseFileReader:
         self.close()
 
     def close(self) -> None:
-        """Close the file if it was opened."""
+        """Closes the file if it was opened."""
         if "_opened" in self.__dict__:
             self._opened.close()
 
@@ -66,20 +66,20 @@ class BaseFileReader:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows, from the footer."""
+        """Returns the number of rows, from the footer."""
         return self._opened.footer.num_rows
 
     @property
     def has_keys(self) -> bool:
-        """Whether the file itself stores `_hoodie_record_key`."""
+        """Tells whether the file itself stores `_hoodie_record_key`."""
         return RECORD_KEY in self._opened.footer.schema.names
 
     def row_group_sizes(self) -> list[int]:
-        """Return the bytes of each row group (ORC: stripe); empty if the file can only be read as a whole."""
+        """Returns the bytes of each row group (ORC: stripe); empty if the file can only be read as a whole."""
         return [] if self.file.source is not None else self._opened.row_group_sizes()
 
     def matching_row_groups(self, given: tuple[int, int] | None, condition: Filter | None) -> list[int] | None:
-        """Return the row groups that may hold rows that satisfy a filter; None: all of the file.
+        """Returns the row groups that may hold rows that satisfy a filter; None: all of the file.
 
         ORC and Lance files, whose readers expose no statistics, and files whose columns are not found by name are not
         pruned.
@@ -101,7 +101,7 @@ class BaseFileReader:
         return None if among is None and len(kept) == len(every) else kept
 
     def may_exceed(self, name: str, kind: pa.DataType, value: int) -> bool:
-        """Return whether a row may have a greater value in a column than `value`, by statistics; dates and timestamps
+        """Tells whether a row may have a greater value in a column than `value`, by statistics; dates and timestamps
         are days and microseconds since the epoch."""
         greater = Comparison(">", Column((name,), kind), Literal(value, kind), kind)
         condition = Filter(f"{name} > {value}", frozenset({name}), greater)
@@ -110,7 +110,7 @@ class BaseFileReader:
     def batches(
         self, schema: pa.Schema, *, batch_rows: int = BASE_ROWS, row_groups: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with the columns of `schema`; those that the file lacks are null.
+        """Yields the rows with the columns of `schema`; missing ones are null.
 
         Args:
             batch_rows: maximum rows of a batch.
@@ -133,7 +133,7 @@ class BaseFileReader:
     def _stored(
         self, columns: Collection[str], batch_rows: int, row_groups: Sequence[int] | None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in the types of the file and without the columns that it lacks."""
+        """Yields the rows in the types of the file and without the columns that it lacks."""
         if self.file.source is not None:
             return _bootstrap_batches(self._storage, self.file, lambda: self._opened, columns, batch_rows)
         if self.file.instant == METADATA_INSTANT:
@@ -151,7 +151,7 @@ def _bootstrap_batches(
     columns: Collection[str],
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a skeleton and its source, with those of `columns` that either file has.
+    """Yields the rows of a skeleton and its source, with those of `columns` that either file has.
 
     Args:
         skeleton: opens the skeleton, if one of its columns is needed.

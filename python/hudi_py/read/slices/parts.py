@@ -1,8 +1,8 @@
 """Merges a file slice for an engine that reads the base file itself: the rows to leave out, and those to add.
 
 The engine's own reader returns the base file's rows. It leaves out the rows that the logs replace or delete
-(`replaced_rows`) and adds the rows that are not rows of the base file as they stand there (`added_rows`). Together they
-are the rows of `SliceReader.rows`. Both parts read as little of the base file as the merge needs, often nothing.
+(`replaced_rows`) and adds the rows that the base file does not contain as they are (`added_rows`). Together they are
+the rows of `SliceReader.rows`. Both parts read as little of the base file as the merge needs, often nothing.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from hudi_py.schema import conform
 from hudi_py.storage import Storage
 
 CHUNK_ROWS = 1 << 16
-"""Rows of a base file covered by one row of `replaced_rows`."""
+"""Number of base file rows covered by one row of `replaced_rows`."""
 REPLACED_SCHEMA = pa.schema([("file", pa.string()), ("chunk", pa.int64()), ("bits", pa.list_(pa.int64()))])
 _SPARKS_SEED = 42
 _ROW = "\0row"
-"""Column of base rows with their number in the file; other rows lack it."""
+"""Column with the row number in the base file; other rows lack it."""
 
 
 def added_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a merged slice that its base file does not hold: inserts, and newer or combined versions.
+    """Yields the rows of a merged slice that its base file does not hold: inserts, and newer or combined versions.
 
     Yields:
         Batches of `split.spec.read_schema()`, not yet filtered or projected.
@@ -53,7 +53,7 @@ def added_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def replaced_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice's base file that its logs replace or delete, as bits.
+    """Yields the rows of a slice's base file that its logs replace or delete, as bits.
 
     Yields:
         At most one batch of `REPLACED_SCHEMA`. `file` is the base file's name. Bit `n % 64` of the item `n // 64` of
@@ -79,7 +79,7 @@ def replaced_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def merged_count(storage: Storage, split: Split) -> int:
-    """Return the number of rows of a merged slice with a base file, if all commits count.
+    """Returns the number of rows of a merged slice with a base file, if all commits count.
 
     Raises what `added_rows` raises.
     """
@@ -95,18 +95,18 @@ def merged_count(storage: Storage, split: Split) -> int:
 
 
 def have_distinct_hashes(names: Sequence[str], bits: int) -> bool:
-    """Whether the upper bits of `xxhash64` of Spark SQL differ for all of the names."""
+    """Tells whether the upper bits of Spark SQL's `xxhash64` differ for all of the names."""
     hashes = xx_hash64(pa.array(names, pa.string()), _SPARKS_SEED) >> np.uint64(64 - bits)
     return len(np.unique(hashes)) == len(names)
 
 
 def _chooser(merge: SliceMerge) -> BaseMerge | None:
-    """The merge if it chooses among versions in memory; None if it makes rows of two versions, or in files."""
+    """Returns the merge if it chooses among versions in memory; None if it combines two versions, or uses files."""
     return BaseMerge(merge.log, merge.settings) if isinstance(merge.log, LogRecords) and not merge.folds else None
 
 
 def _replaced(reader: SliceReader, merge: SliceMerge, chooser: BaseMerge) -> Iterator[Rows]:
-    """Yield the numbers of base rows that are replaced or deleted."""
+    """Yields the numbers of base rows that are replaced or deleted."""
     log = merge.log
     if isinstance(log, LogRecords) and log.base_rows is not None and not merge.depends_on_base:
         yield log.base_rows
@@ -116,7 +116,7 @@ def _replaced(reader: SliceReader, merge: SliceMerge, chooser: BaseMerge) -> Ite
 
 
 def _marked(batches: Iterator[pa.RecordBatch], marks: Mask) -> Iterator[pa.RecordBatch]:
-    """Yield the batches; the numbers of their rows are marked."""
+    """Yields the batches and marks the numbers of their rows."""
     for batch in batches:
         marks[batch.column(_ROW).to_numpy()] = True
         yield batch

@@ -25,37 +25,37 @@ from hudi_py.schema import COMMIT_TIME, OPERATION, RECORD_KEY, conform
 from hudi_py.storage import Storage
 
 MERGE_ROWS = 131_072
-"""Rows of a base batch in a merge; with fewer, the key look-up would be rebuilt too often."""
+"""Rows of a base batch in a merge; with fewer, the key lookup would be rebuilt too often."""
 _DELETE, _BEFORE, _INSERT = "D", "-U", "I"
 MarkedRows = tuple[pa.RecordBatch, Mask | None]
-"""Rows, and a mask of deletes; None: there are none."""
+"""Rows, and a mask of deletes; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceMerge:
-    """A slice's log, and what is needed to merge its base file with it. A spilled log must be closed."""
+    """A slice's log, and what it takes to merge it with the base file. A spilled log must be closed."""
 
     log: LogRecords | SpilledLog
     settings: MergeSettings
     """How versions are compared; not at all if statistics show that the log's are the newest."""
     folds: bool
-    """Whether rows are made of two versions, instead of chosen."""
+    """Whether rows combine two versions, instead of choosing one."""
     base_schema: pa.Schema
     """Columns to read of the base file."""
     commit_times: frozenset[str] | None
-    """Base rows of other commits are not merged; None: all are."""
+    """Base rows of other commits are not merged; None merges all."""
     keeps_deletes: bool
     """Whether deletes are returned as rows."""
 
     @property
     def depends_on_base(self) -> bool:
-        """Whether which rows win, or their values, depends on the base file."""
+        """Tells whether the winning rows, or their values, depend on the base file."""
         return self.folds or self.settings.by_event_time
 
     def applied(
         self, base: Iterable[pa.RecordBatch], counts: MergeCounts | None = None, watch: Watch | None = None
     ) -> Iterator[MarkedRows]:
-        """Merge base rows with the log: yield those that remain as they are, then the other rows, then deletes."""
+        """Merges base rows with the log: yields unchanged base rows, then the other rows, then deletes."""
         if isinstance(self.log, LogRecords):
             merge = BaseMerge(self.log, self.settings, counts=counts, watch=watch)
             for batch in base:
@@ -101,17 +101,17 @@ class SliceReader:
 
     @property
     def base(self) -> BaseFileReader:
-        """The slice's base file, for callers which know that there is one."""
+        """Returns the slice's base file; there must be one."""
         assert self._base is not None
         return self._base
 
     @cached_property
     def log(self) -> SliceLog:
-        """The slice's log; its blocks are checked before the first row of the base file is read."""
+        """Returns the slice's log; its blocks are checked before the first row of the base file is read."""
         return self.spec.open_log(self._storage, self.split.log_files)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the slice, in a deterministic order.
+        """Yields the rows of the slice, in a deterministic order.
 
         Merged: per base batch the rows that remain, then rows made of two versions; finally log rows in the order in
         which their keys first occur. A log that exceeds its memory is merged in parts, which changes the order.
@@ -143,7 +143,7 @@ class SliceReader:
                 yield _with_values(whole, values)
 
     def prepare_merge(self, wanted: Collection[str]) -> SliceMerge | None:
-        """Load the log for a merge with the base file; None if it has no records that count.
+        """Loads the log for a merge with the base file; None if it has no records that count.
 
         Args:
             wanted: columns of log rows that are needed, and of base rows that are made of two versions.
@@ -177,7 +177,7 @@ class SliceReader:
         return SliceMerge(records, settings, folds, schema, commit_times, spec.emit_deletes)
 
     def base_batches(self, merge: SliceMerge, *, number: str | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the base file that are to be merged.
+        """Yields the rows of the base file that take part in the merge.
 
         Args:
             number: name of a column to add, with the number of each row in the file.
@@ -190,8 +190,8 @@ class SliceReader:
             yield with_keys(of_commits(batch, merge.commit_times), merge.settings.key_fields)
 
     def _surely_wins(self, log: LogRecords | SpilledLog) -> bool:
-        """Whether no base row has a greater ordering value than any version of the log, by the statistics in the footer
-        of the base file."""
+        """Tells whether no base row has a greater ordering value than any version of the log, by the statistics in the
+        footer of the base file."""
         settings, schema = self.log.spec.merge, self.spec.table_schema
         fields = settings.ordering_fields
         if not settings.by_event_time or len(fields) > 1 or fields[0] not in schema.names:
@@ -208,7 +208,7 @@ class SliceReader:
         return not self._base.may_exceed(fields[0], kind, lowest)
 
     def _base_rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the base file alone."""
+        """Yields the rows of the base file alone."""
         if self._base is None:
             return
         spec = self.spec
@@ -254,14 +254,14 @@ class SliceReader:
 
 
 def of_commits(batch: pa.RecordBatch, commit_times: frozenset[str] | None) -> pa.RecordBatch:
-    """Return the rows that one of the commits wrote; None: all."""
+    """Returns the rows that one of the commits wrote; None means all commits."""
     if commit_times is None:
         return batch
     return batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=pa.array(sorted(commit_times), pa.string())))
 
 
 def _as_number(value: pa.Scalar) -> int | None:
-    """An integer, days or microseconds since the epoch; None for other types."""
+    """Returns an integer, days or microseconds since the epoch; None for other types."""
     kind = value.type
     if pa.types.is_date32(kind):
         return int(value.cast(pa.int32()).as_py())
@@ -271,7 +271,7 @@ def _as_number(value: pa.Scalar) -> int | None:
 
 
 def _is_by_position(base_file: BaseFile, settings: MergeSettings) -> bool:
-    """Whether record positions in log blocks are row numbers of the base file as it is read."""
+    """Tells whether record positions in log blocks are row numbers of the base file as it is read."""
     return base_file.source is None and base_file.name.extension == "parquet" and not settings.key_fields
 
 

@@ -25,14 +25,14 @@ from hudi_py.storage.threads import in_threads
 T = TypeVar("T")
 R = TypeVar("R")
 _AHEAD = 2
-"""Batches that each split may buffer while another one is consumed."""
+"""Number of batches that each split may buffer while another one is consumed."""
 _POLL_SECONDS = 0.1
 
 
 def read_split(
     split: Split, *, skip_rows: int = 0, storage_options: Mapping[str, str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a split, in a deterministic order.
+    """Reads the rows of a split, in a deterministic order.
 
     Args:
         split: from `Scan.splits()`; may come from another process.
@@ -50,7 +50,7 @@ def read_split(
 
 
 def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iterator[pa.RecordBatch]:
-    """As `read_split`, on an open storage."""
+    """Reads as `read_split`, on an open storage."""
     spec = split.spec
     output = spec.output_schema
     keys = None if spec.keys is None else TextSet(pa.array(spec.keys, pa.string()))
@@ -95,7 +95,7 @@ def ordered(items: Sequence[T], read: Callable[[T], Iterator[R]], threads: int) 
                 if not _put(channel, ("result", result), stop):
                     return
             _put(channel, ("end", None), stop)
-        except BaseException as error:  # passed on to the consumer, which would wait forever otherwise
+        except BaseException as error:  # passed to the consumer, which would wait forever otherwise
             _put(channel, ("error", error), stop)
 
     def start(at: int) -> None:
@@ -128,7 +128,7 @@ def ordered(items: Sequence[T], read: Callable[[T], Iterator[R]], threads: int) 
 def count_splits(
     spec: ReadSpec, splits: Sequence[Split], storage_options: Mapping[str, str] | None = None, *, threads: int = 1
 ) -> int:
-    """Number of rows of splits without their spec, see `Pinned`. Raises what `read_split` raises.
+    """Counts the rows of splits without their spec, see `Pinned`. Raises what `read_split` raises.
 
     Args:
         threads: splits to count at once.
@@ -138,7 +138,7 @@ def count_splits(
 
 
 def count_split(storage: Storage, split: Split) -> int:
-    """Number of rows of a split, from footers, or else from the columns alone by which rows merge and are chosen.
+    """Counts the rows of a split, from footers, or else from only the columns that decide the merge and the filter.
 
     Raises what `read_split` raises.
     """
@@ -156,7 +156,7 @@ def count_split(storage: Storage, split: Split) -> int:
 
 
 def is_counted_by_footer(split: object) -> bool:
-    """Whether a split's rows are all those of its base file."""
+    """Tells whether a split's rows are all those of its base file."""
     return isinstance(split, Split) and not split.merged and split.row_groups is None and _takes_all(split.spec)
 
 
@@ -171,7 +171,7 @@ def _rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def _chosen(batch: pa.RecordBatch, spec: ReadSpec, keys: TextSet | None) -> pa.RecordBatch:
-    """The rows of the requested commits and keys, chosen after the merge so that no older version surfaces."""
+    """Selects the rows of the requested commits and keys, after the merge, so that no older version surfaces."""
     batch = of_commits(batch, spec.commit_times)
     if keys is not None:
         own = record_keys(batch, spec.key_fields) if spec.key_fields else batch.column(RECORD_KEY)

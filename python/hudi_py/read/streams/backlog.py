@@ -1,4 +1,5 @@
-"""Where a stream is: offsets, as checkpoints store them, limits on one batch, and the commits not delivered yet."""
+"""Tracks the position of a stream: offsets, as checkpoints store them, limits on one batch, and the commits that are
+not delivered yet."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ FROM_THE_BEGINNING = "000"
 """A time before every instant."""
 _KEYS = frozenset({"axis", "time", "start", "since"})
 _FIRST_REACH = 64
-"""Commits whose metadata is read at first where a batch takes only some."""
+"""Number of commits whose metadata is read first if a batch takes only some."""
 
 
 class Axis(str, Enum):
@@ -43,7 +44,7 @@ class Start(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """Everything up to and including `time` has been delivered. Holds no paths and no credentials."""
+    """A stream has delivered everything up to and including `time`. Holds no paths and no credentials."""
 
     time: str
     """Empty before the first snapshot."""
@@ -57,7 +58,7 @@ class StreamOffset:
     """
 
     def to_json(self) -> dict[str, str]:
-        """A flat dict of strings, identical for equal offsets, including the order of keys."""
+        """Encodes a flat dict of strings, identical for equal offsets, including the order of keys."""
         values = {"axis": self.axis.value, "time": self.time}
         if self.start is not None:
             values["start"] = self.start.value
@@ -87,16 +88,16 @@ class StreamOffset:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Limits on one batch; None: no limit. A batch has at least one commit, so that the stream advances."""
+    """Limits on one batch; None means no limit. A batch has at least one commit, so that the stream advances."""
 
     commits: int | None = None
     bytes: int | None = None
-    """Bytes that the commits wrote."""
+    """Maximum number of bytes that the commits wrote."""
     rows: int | None = None
-    """Rows that the commits wrote, including unchanged rows of rewritten files."""
+    """Maximum number of rows that the commits wrote, including unchanged rows of rewritten files."""
 
     def admit(self, commits: Sequence[Weight]) -> int:
-        """How many of the commits, oldest first, fit into one batch."""
+        """Returns how many of the commits, oldest first, fit into one batch."""
         taken_bytes = taken_rows = 0
         for count, weight in enumerate(commits):
             taken_bytes += weight.bytes
@@ -111,7 +112,7 @@ class BatchLimits:
 
 
 class Weight(NamedTuple):
-    """What a commit counts towards limits."""
+    """A commit's share of the limits."""
 
     bytes: int
     rows: int
@@ -119,16 +120,16 @@ class Weight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen(TableState):
-    """The table as it was loaded once."""
+    """The table as loaded once."""
 
     axis: Axis
 
     def place(self, instant: Instant) -> str:
-        """The time of a completed instant on the axis."""
+        """Returns the time of a completed instant on the axis."""
         return instant.time if self.axis is Axis.REQUESTED else instant.completion_time or instant.time
 
     def places(self, begin: str, end: str) -> tuple[tuple[str, str], ...]:
-        """(time on the axis, file name) of the active writes after `begin` up to `end`."""
+        """Returns (time on the axis, file name) of the active writes after `begin` up to `end`."""
         found = ((self.place(instant), instant.file_name) for instant in self.timeline.write_completed)
         return tuple(sorted((place, name) for place, name in found if begin < place <= end))
 
@@ -150,7 +151,7 @@ class Backlog:
         self._read: _Read | None = None
 
     def between(self, seen: Seen, begin: str, end: str) -> list[Commit]:
-        """The commits after `begin` up to `end`, oldest first, including compactions and clusterings.
+        """Returns the commits after `begin` up to `end`, oldest first, including compactions and clusterings.
 
         Raises:
             CorruptFileError: an instant's metadata or the archive cannot be read.
@@ -172,7 +173,7 @@ class Backlog:
         return [commit for commit in read.commits if begin < commit.completion_time <= end]
 
     def ahead(self, seen: Seen, begin: str, end: str, enough: Callable[[Sequence[Commit]], bool]) -> list[Commit]:
-        """The oldest commits of a range until they are `enough`: a stream that lags far behind reads them in parts."""
+        """Returns at least the oldest `enough` commits of a range: a stream that lags far behind reads it in parts."""
         commits: list[Commit] = []
         read = self._read
         if read is not None and read.begin <= begin < read.end <= end:
@@ -187,7 +188,7 @@ class Backlog:
 
 
 def _reaches(seen: Seen, begin: str, end: str) -> Iterator[str]:
-    """Ends of ever larger parts of a range; the last is the end of the range itself."""
+    """Yields ends of ever larger parts of a range; the last is the end of the range itself."""
     places = [place for place, _ in seen.places(begin, end)]
     count = _FIRST_REACH
     while count < len(places):

@@ -45,7 +45,7 @@ __all__ = ["BatchLimits", "StreamOffset", "TableStream"]
 
 
 class TableStream:
-    """A table followed commit by commit.
+    """Follows a table commit by commit.
 
     Offsets are the only state between batches: for the same two offsets, `plan_batch` always gives the same rows or
     raises `HistoryCleanedError`. An object serves one query, from one thread.
@@ -80,7 +80,7 @@ class TableStream:
         return cls(open_storage(path, options.for_storage()), options, schema)
 
     def output_schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """The schema of a query that starts now, with these columns in order; None: all.
+        """Returns the schema of a query that starts now, with these columns in order; None: all.
 
         Raises:
             ConfigError: the instant to begin at is not a time.
@@ -93,14 +93,14 @@ class TableStream:
         return pa.schema([schema.field(name) for name in requested_columns(request, schema, self._storage.uri)])
 
     def limits(self) -> BatchLimits:
-        """The limits on a batch in the options."""
+        """Returns the limits on a batch in the options."""
         return BatchLimits(
             commits=self._options.get(incremental.STREAM_MAX_COMMITS) or None,
             bytes=self._options.get(incremental.STREAM_MAX_BYTES) or None,
         )
 
     def initial_offset(self) -> StreamOffset:
-        """Where a query without a checkpoint begins.
+        """Returns where a query without a checkpoint begins.
 
         Raises:
             ConfigError: the instant to begin at is not a time.
@@ -121,13 +121,13 @@ class TableStream:
         return StreamOffset(parse_instant(self._instant, table_zone(seen.config)), axis, start)
 
     def newest_offset(self) -> StreamOffset:
-        """The end of the table now, with an empty time while nothing is committed; lists the timeline once."""
+        """Returns the end of the table now, with an empty time while nothing is committed; lists the timeline once."""
         seen = self._load()
         self._seen, self._offered = seen, None
         return StreamOffset(self._newest(seen) or "", seen.axis)
 
     def seen_offset(self) -> StreamOffset | None:
-        """The end of the table when this object last loaded it; None while nothing is committed."""
+        """Returns the end of the table when this object last loaded it; None while nothing is committed."""
         if self._seen is None:
             return None
         time = self._newest(self._seen)
@@ -136,7 +136,7 @@ class TableStream:
     def latest_offset(
         self, start: StreamOffset, limits: BatchLimits | None = None, until: StreamOffset | None = None
     ) -> StreamOffset:
-        """Where the batch after `start` ends: at `start` itself while nothing new is committed.
+        """Returns where the batch after `start` ends: at `start` itself while nothing new is committed.
 
         Args:
             limits: how much it takes, from the oldest commit on; None: everything.
@@ -173,7 +173,7 @@ class TableStream:
         return self._offer(seen, StreamOffset(commits[first + taken - 1].completion_time, axis, since=since))
 
     def plan_batch(self, start: StreamOffset, end: StreamOffset) -> ScanPlan | None:
-        """The plan of the batch after `start` up to `end`; None if there is nothing to read.
+        """Plans the batch after `start` up to `end`; None if there is nothing to read.
 
         Rows are those of the commits in between, as of `end`: the last version of each key. With
         `hoodie.datasource.query.incremental.format=cdc` it has every change, with `changelog.enabled` every version and
@@ -226,12 +226,13 @@ class TableStream:
         return offset
 
     def _holes(self) -> str:
-        """What to do at a pending write: as in Apache Hudi a stream waits by default, where a batch query fails."""
+        """Returns the policy for a pending write: as in Apache Hudi a stream waits by default, where a batch query
+        fails."""
         given = self._options.given(incremental.HOLLOW_COMMITS)
         return self._options.get(incremental.HOLLOW_COMMITS) if given else "BLOCK"
 
     def _newest(self, seen: Seen) -> str | None:
-        """The time of the last commit that the stream may read."""
+        """Returns the time of the last commit that the stream may read."""
         newest = self._newest_committed(seen)
         end = self._options.get(incremental.END)
         return newest if end is None or newest is None else min(newest, parse_instant(end, table_zone(seen.config)))
@@ -250,7 +251,8 @@ class TableStream:
         return times[-1] if times else None
 
     def _commits(self, seen: Seen, begin: StreamOffset, end: str, limits: BatchLimits | None = None) -> list[Commit]:
-        """The commits after `begin` up to the time `end`, oldest first; with limits at least those of one batch."""
+        """Returns the commits after `begin` up to the time `end`, oldest first; with limits at least those of one
+        batch."""
         if begin.axis is Axis.COMPLETION and seen.axis is Axis.REQUESTED:
             raise ConfigError(
                 f"Cannot continue the stream of {self._storage.uri} at completion time {begin.time}: the table has "
@@ -273,7 +275,8 @@ class TableStream:
         return after(self._backlog.ahead(seen, begin.time, end, enough))
 
     def _bringing(self, commits: Sequence[Commit]) -> list[Commit]:
-        """The commits without compactions and clusterings, unless the options include them: their rows are not new."""
+        """Returns the commits without compactions and clusterings, whose rows are not new, unless the options include
+        them."""
 
         def skips(option: Option[bool]) -> bool:
             return self._options.get(option) or not self._options.given(option)
@@ -287,7 +290,7 @@ class TableStream:
         ]
 
     def _first_readable(self, seen: Seen, commits: Sequence[Commit], start: StreamOffset, limits: BatchLimits) -> int:
-        """Index of the first commit with which a batch can begin; the number of commits if there is none.
+        """Returns the index of the first commit with which a batch can begin; the number of commits if there is none.
 
         The cleaner removes the oldest files first, so the readable commits are the last ones.
         """
@@ -316,7 +319,7 @@ class TableStream:
     # ---- plans
 
     def _snapshot(self, seen: Seen) -> Snapshot:
-        """The table's current state, whose schema is used for rows of any time."""
+        """Returns the table's current state, whose schema is used for rows of any time."""
         if self._opened is None or self._opened[0] is not seen:
             snapshot = open_snapshot(seen)
             self._opened = (seen, snapshot.with_deletes(self._request.emit_deletes))
@@ -348,12 +351,12 @@ class TableStream:
             self._batch(snapshot.schema),
             end=_pin(snapshot.timeline, end),
             rows_of=[commit.time for commit in self._bringing(commits)],
-            # Unlike in a batch query it must be requested: rows would be missing silently
+            # Unlike in a batch query it must be requested: rows would be silently missing
             fallback=bool(self._options.get(incremental.FALLBACK)),
         )
 
     def _batch(self, schema: pa.Schema) -> ScanRequest:
-        """The request, with the columns of the stream once it has begun; `schema` must have them."""
+        """Returns the request, with the columns of the stream once it has begun; `schema` must have them."""
         if self._schema is None:
             return self._request
         try:
@@ -366,7 +369,7 @@ class TableStream:
             ) from error
 
     def _checked(self, plan: ScanPlan) -> ScanPlan:
-        """The plan, after checking that its columns fit those of the stream."""
+        """Returns the plan, after checking that its columns fit those of the stream."""
         found = plan.spec.output_schema
         if self._schema is None:
             self._schema = found
@@ -383,7 +386,7 @@ class TableStream:
 
 
 def _start_of(options: Options) -> tuple[Start, str]:
-    """Where a stream begins according to the options, and the instant if they name one."""
+    """Returns where a stream begins according to the options, and the instant if they name one."""
     given = {option: options.get(option) for option in (incremental.STREAM_START_OFFSET, incremental.BEGIN)}
     texts = {text.lower(): option for option, text in given.items() if text is not None}
     if len(texts) > 1:
