@@ -47,7 +47,7 @@ class CountReader(HudiReader):
         super().__init__(replace(pinned, splits=tuple(others)), options, _COUNTS)
         steps = range(0, len(footers), _MAX_FOOTERS)
         self._partitions = [part for part in self._partitions if part.splits]
-        self._partitions += [HudiPartition(footers[at : at + _MAX_FOOTERS]) for at in steps]
+        self._partitions += [HudiPartition(footers[index : index + _MAX_FOOTERS]) for index in steps]
 
     def _batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
         rows = count_splits(self._spec, splits, self._storage_options)
@@ -103,9 +103,9 @@ def counted(frame: DataFrame, counting: Counting) -> DataFrame:
     derived from it count as usual, and so does a read with a filter, which is pushed down to Spark's reader."""
     spec = counting.pinned.spec
     if spec.filter is None and spec.keys is None:
-        found: Any = frame
-        found.__class__ = _subclass(found.__class__)
-        found._hudi_py = counting
+        result: Any = frame
+        result.__class__ = _subclass(result.__class__)
+        result._hudi_py = counting
     return frame
 
 

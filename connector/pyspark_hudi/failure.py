@@ -15,7 +15,7 @@ from hudi_py import errors
 from hudi_py.errors import HudiError
 
 _CLASSES: Final = {
-    name: each for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, HudiError)
+    name: item for name, item in vars(errors).items() if isinstance(item, type) and issubclass(item, HudiError)
 }
 _RAISED: Final = re.compile(rf"(?:^\s*|: ){re.escape(errors.__name__)}\.({'|'.join(_CLASSES)}): (\S.*)$", re.MULTILINE)
 """The last line of a traceback. If Spark hides tracebacks, its own text precedes the error on that line."""
@@ -51,10 +51,10 @@ def raised_here() -> Iterator[None]:
         yield
     except PySparkException as error:
         text = str(error)
-        found = list(_RAISED.finditer(text))
-        if not found:
+        match = list(_RAISED.finditer(text))
+        if not match:
             raise
-        name, message = found[-1].groups()
-        fields = _FIELDS.match(text, found[-1].end() + 1)
+        name, message = match[-1].groups()
+        fields = _FIELDS.match(text, match[-1].end() + 1)
         known = json.loads(base64.b64decode(fields[1])) if fields else {}
         raise _CLASSES[name](message, **known) from None

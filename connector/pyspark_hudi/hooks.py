@@ -119,7 +119,7 @@ class _Hook:
 
     @classmethod
     def of(cls, kind: type, name: str, wrap: Callable[[Any], Any]) -> _Hook:
-        owner = next((each for each in kind.__mro__ if name in vars(each)), None)
+        owner = next((item for item in kind.__mro__ if name in vars(item)), None)
         original = None if owner is None else vars(owner)[name]
         if owner is None or not (callable(original) or isinstance(original, (property, functools.cached_property))):
             raise ConfigError(
@@ -157,7 +157,7 @@ class _NativeReader(Noting):
         asked = self._hudi_py
         if is_own_format(asked.owner, asked.format):
             self.options(
-                **{key: each for key, each in session_options(asked.owner).items() if key not in asked.options}
+                **{key: item for key, item in session_options(asked.owner).items() if key not in asked.options}
             )
         plain: Callable[[], DataFrame] = functools.partial(super().load, path)
         if not _is_native(asked, path):
@@ -178,12 +178,14 @@ class _OneEach(Noting):
     """A `spark.catalog` that lists each table of `register_sql` once, without its parts."""
 
     def listTables(self, dbName: str | None = None, pattern: str | None = None) -> Any:  # noqa: N802, N803
-        found = super().listTables(dbName, pattern)
+        result = super().listTables(dbName, pattern)
         spark = self._hudi_py.owner
         if not is_enabled(spark):
-            return found
-        behind = tables_behind(spark, [(".".join(each.namespace or ()), each.name) for each in found])
-        return [each for each in found if each.isTemporary or (".".join(each.namespace or ()), each.name) not in behind]
+            return result
+        behind = tables_behind(spark, [(".".join(item.namespace or ()), item.name) for item in result])
+        return [
+            item for item in result if item.isTemporary or (".".join(item.namespace or ()), item.name) not in behind
+        ]
 
 
 @functools.cache
@@ -191,14 +193,14 @@ def _subclass(noting: Any, kind: Any) -> type:
     return type(kind.__name__, (noting, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
 
 
-def _noting(found: Any, noting: type[Noting], asked: SourceRequest) -> Any:
+def _noting(made: Any, noting: type[Noting], asked: SourceRequest) -> Any:
     """Converts the reader or writer that PySpark has made to one that records its settings."""
     spark = asked.owner if noting in (_NativeReader, _OneEach) else asked.owner.sparkSession
-    if is_enabled(spark) and not isinstance(found, Noting):
-        kinds: Any = noting, type(found)
-        found.__class__ = _subclass(*kinds)
-        found._hudi_py = asked
-    return found
+    if is_enabled(spark) and not isinstance(made, Noting):
+        kinds: Any = noting, type(made)
+        made.__class__ = _subclass(*kinds)
+        made._hudi_py = asked
+    return made
 
 
 def _reading(original: property) -> property:
@@ -251,8 +253,8 @@ def _queries(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
         entries = _entries_in(self, sqlQuery, frames) if is_enabled(self) else []
         if frames or entries:
             given = {f"_hudi_py_{name}": frame for name, frame in frames.items()}
-            given |= {f"_hudi_py_{at}": frame for at, (_, frame) in enumerate(entries)}
-            query = _with_entries(sqlQuery, [each for each, _ in entries], escaped=not kwargs)
+            given |= {f"_hudi_py_{index}": frame for index, (_, frame) in enumerate(entries)}
+            query = _with_entries(sqlQuery, [item for item, _ in entries], escaped=not kwargs)
             try:
                 return original(self, _with_tables(query, list(frames)), args, **kwargs, **given)
             except PySparkException as error:  # also an error of the query itself, which Spark then words
@@ -291,9 +293,9 @@ def _native_table(spark: SparkSession, name: object) -> DataFrame | None:
     """Returns the rows of a table of `register_sql`, or of a Hudi table in the catalog; None for others."""
     if not isinstance(name, str) or not is_enabled(spark):
         return None
-    found = _noted(spark, name)
-    if found is not None:
-        return _fresh(spark, found)
+    result = _noted(spark, name)
+    if result is not None:
+        return _fresh(spark, result)
     entry = entry_of(spark, name)
     if entry is None:
         return None
@@ -315,8 +317,8 @@ def _fresh(spark: SparkSession, table: SqlTable) -> DataFrame | None:
 def _noted(spark: SparkSession, name: str) -> SqlTable | None:
     """Returns the table of `register_sql` that the name currently means."""
     known = noted_tables(spark) if is_enabled(spark) else {}
-    found = known.get(qualified(spark, name)) if known else None
-    return found if found is not None and is_from(spark, name, found) else None
+    value = known.get(qualified(spark, name)) if known else None
+    return value if value is not None and is_from(spark, name, value) else None
 
 
 def _frames_in(spark: SparkSession, query: object) -> dict[str, DataFrame]:
@@ -325,14 +327,14 @@ def _frames_in(spark: SparkSession, query: object) -> dict[str, DataFrame]:
         return {}
     words = set(re.findall(r"\w+", query.lower()))
     short = {name.rpartition(".")[2] for name in noted_tables(spark)} & words
-    found = {name: table for name in sorted(short) if (table := _noted(spark, name)) is not None}
-    frames = {name: _fresh(spark, table) for name, table in found.items()}
+    result = {name: table for name in sorted(short) if (table := _noted(spark, name)) is not None}
+    frames = {name: _fresh(spark, table) for name, table in result.items()}
     return {name: frame for name, frame in frames.items() if frame is not None}
 
 
 def _columns_of(spark: SparkSession, name: str) -> list[str]:
     """Returns the columns of a view in the catalog."""
-    return [each.name for each in spark.catalog.listColumns(name)]
+    return [column.name for column in spark.catalog.listColumns(name)]
 
 
 def _entries_in(spark: SparkSession, query: object, known: Mapping[str, Any]) -> list[tuple[Reference, DataFrame]]:
@@ -345,11 +347,11 @@ def _entries_in(spark: SparkSession, query: object, known: Mapping[str, Any]) ->
     except ConfigError:  # a time that the plain query refuses with its own message
         return []
     frames: dict[str, DataFrame | None] = {}
-    for each in named:
-        name = ".".join(each.names)
-        if name.lower() not in known and name not in frames and each.as_of is None:
+    for item in named:
+        name = ".".join(item.names)
+        if name.lower() not in known and name not in frames and item.as_of is None:
             frames[name] = _native_table(spark, name)
-    return [(each, frame) for each in named if (frame := frames.get(".".join(each.names))) is not None]
+    return [(item, frame) for item in named if (frame := frames.get(".".join(item.names))) is not None]
 
 
 def _with_entries(query: str, entries: list[Reference], *, escaped: bool) -> str:
@@ -360,10 +362,10 @@ def _with_entries(query: str, entries: list[Reference], *, escaped: bool) -> str
 
     pieces: list[str] = []
     done = 0
-    for at, each in enumerate(entries):
-        alias = "" if each.has_alias else f" AS {backticked(each.names[-1])}"
-        pieces += [own(query[done : each.start]), f"{{_hudi_py_{at}}}{alias}"]
-        done = each.end
+    for index, entry in enumerate(entries):
+        alias = "" if entry.has_alias else f" AS {backticked(entry.names[-1])}"
+        pieces += [own(query[done : entry.start]), f"{{_hudi_py_{index}}}{alias}"]
+        done = entry.end
     return "".join([*pieces, own(query[done:])])
 
 

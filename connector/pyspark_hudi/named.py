@@ -48,10 +48,10 @@ def target_of(spark: SparkSession, name: object) -> StatementTarget | None:
     except ConfigError:  # Spark will report the error
         return None
     tables = Tables(spark)
-    found = tables.find(names)
-    if found is None and names[-1].lower().endswith(catalog.SUFFIX):  # the part to insert into
+    result = tables.find(names)
+    if result is None and names[-1].lower().endswith(catalog.SUFFIX):  # the part to insert into
         return tables.find((*names[:-1], names[-1][: -len(catalog.SUFFIX)]))
-    return found
+    return result
 
 
 def save_as_table(
@@ -222,7 +222,7 @@ def _partition_columns(options: Mapping[str, str], partitions: Sequence[str]) ->
     given = next((options[key] for key in PARTITIONS if options.get(key)), None)
     if given is None:
         return list(partitions)
-    return [each.strip().partition(":")[0] for each in given.split(",")]
+    return [part.strip().partition(":")[0] for part in given.split(",")]
 
 
 def _check_same(target: StatementTarget, options: Mapping[str, str], partitions: Sequence[str]) -> None:
@@ -234,7 +234,7 @@ def _check_same(target: StatementTarget, options: Mapping[str, str], partitions:
             "out, or choose another name"
         )
     own = target.config.partition_fields
-    if partitions and [each.lower() for each in partitions] != [each.lower() for each in own]:
+    if partitions and [partition.lower() for partition in partitions] != [item.lower() for item in own]:
         raise ConfigError(
             f"Cannot write to the table {target.shown} partitioned by {', '.join(partitions)}: its partition columns "
             f"are {', '.join(own) or 'none'}; leave them out"
@@ -252,7 +252,7 @@ def _by_name(target: StatementTarget, frame: DataFrame) -> DataFrame:
     Raises:
         SchemaMismatchError: the rows have other columns.
     """
-    given = [each for each in frame.columns if each not in META_FIELDS]
+    given = [column for column in frame.columns if column not in META_FIELDS]
     own = target.schema.names
     if sorted(map(str.lower, given)) != sorted(map(str.lower, own)):
         raise SchemaMismatchError(

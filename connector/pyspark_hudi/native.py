@@ -139,22 +139,22 @@ def _why_not_native(planned: PlannedScan, options: Options) -> list[str | None]:
         reason = "the filter may mean something else in another Spark session"
     if reason is not None:
         return [reason] * len(planned.splits)
-    found = planned.why_not_native()
-    return found if options.get(read_config.NATIVE) == "always" else _why_not_faster(planned.splits, found)
+    result = planned.why_not_native()
+    return result if options.get(read_config.NATIVE) == "always" else _why_not_faster(planned.splits, result)
 
 
 def _why_not_faster(splits: Sequence[Split], reasons: Sequence[str | None]) -> list[str | None]:
     """Adds reasons for splits with logs that Python alone is likely to merge faster."""
-    found = list(reasons)
-    merged = [at for at, split in enumerate(splits) if found[at] is None and _is_merged(split)]
-    small = sum(splits[at].size for at in merged) <= _SMALL_BYTES
-    for at in merged:
-        base = splits[at].base_file
+    result = list(reasons)
+    merged = [index for index, split in enumerate(splits) if result[index] is None and _is_merged(split)]
+    small = sum(splits[index].size for index in merged) <= _SMALL_BYTES
+    for index in merged:
+        base = splits[index].base_file
         if small:
-            found[at] = "the slices with logs are small"
-        elif base is not None and splits[at].size - base.size > _MAX_LOGS * base.size:
-            found[at] = "its logs are much larger than its base file"
-    return found
+            result[index] = "the slices with logs are small"
+        elif base is not None and splits[index].size - base.size > _MAX_LOGS * base.size:
+            result[index] = "its logs are much larger than its base file"
+    return result
 
 
 def _is_merged(split: Split) -> bool:

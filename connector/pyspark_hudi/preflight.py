@@ -60,8 +60,8 @@ def check_pandas() -> None:
 
 
 def _check_settings(spark: SparkSession) -> None:
-    found = {key: _setting(spark, key) for key in _OF_APACHE_HUDI}
-    left = {key: value for key, value in found.items() if "hudi" in value.lower() or "hoodie" in value.lower()}
+    result = {key: _setting(spark, key) for key in _OF_APACHE_HUDI}
+    left = {key: value for key, value in result.items() if "hudi" in value.lower() or "hoodie" in value.lower()}
     if not left or _has_jar(spark):
         return
     listed = ", ".join(f"{key}={value}" for key, value in left.items())
@@ -94,18 +94,18 @@ def _has_jar(spark: SparkSession) -> bool:
 
 def _check_python(given: str) -> None:
     """Checks whether the Python with this name can run hudi-py. A Python beside the current one can."""
-    found = shutil.which(given)
+    python = shutil.which(given)
     mend = (
         f"set PYSPARK_PYTHON to {sys.executable} before the session starts, as by "
         "os.environ['PYSPARK_PYTHON'] = sys.executable"
     )
-    if found is None:
+    if python is None:
         raise ImportError(f"Spark runs Python as '{given}', which is not on the PATH: {mend}")
-    if Path(found).parent == Path(sys.executable).parent:
+    if Path(python).parent == Path(sys.executable).parent:
         return
     try:
         done = subprocess.run(
-            [found, "-c", _ASK],
+            [python, "-c", _ASK],
             capture_output=True,
             text=True,
             check=True,
@@ -114,18 +114,20 @@ def _check_python(given: str) -> None:
         )
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        raise ImportError(f"Spark runs Python as {found}, which does not start ({first_line(error)}): {mend}") from None
+        raise ImportError(
+            f"Spark runs Python as {python}, which does not start ({first_line(error)}): {mend}"
+        ) from None
     own = list(sys.version_info[:2])
     if answer["error"] is not None:
         raise ImportError(
-            f"Spark runs Python as {found}, which cannot load hudi-py ({answer['error']}), while this is "
+            f"Spark runs Python as {python}, which cannot load hudi-py ({answer['error']}), while this is "
             f"{sys.executable}: {mend}"
         )
     if answer["version"] != own:
-        theirs, ours = (".".join(map(str, each)) for each in (answer["version"], own))
+        theirs, ours = (".".join(map(str, item)) for item in (answer["version"], own))
         raise ImportError(
-            f"Spark runs Python as {found}, which is {theirs}, while {sys.executable} is {ours}; Spark needs the same: "
-            f"{mend}"
+            f"Spark runs Python as {python}, which is {theirs}, while {sys.executable} is {ours}; "
+            f"Spark needs the same: {mend}"
         )
 
 

@@ -78,7 +78,7 @@ class _Facts:
 def known_columns(splits: Sequence[Split]) -> tuple[str, ...]:
     """Returns the columns for which each split has a known value."""
     names = [[name for name, _ in split.known_values] for split in splits]
-    return tuple(name for name in names[0] if all(name in each for each in names)) if names else ()
+    return tuple(name for name in names[0] if all(name in item for item in names)) if names else ()
 
 
 def matching(pinned: Pinned, condition: str) -> Pinned:
@@ -87,12 +87,12 @@ def matching(pinned: Pinned, condition: str) -> Pinned:
     if not _QUOTES.isdisjoint(condition):
         return pinned
     try:
-        found = parse_filter(condition, pinned.spec.table_schema)
+        result = parse_filter(condition, pinned.spec.table_schema)
     except HudiError:  # Spark reports it better
         return pinned
-    if found is None or spark_condition(found) is None:
+    if result is None or spark_condition(result) is None:
         return pinned
-    kept = found.may_match([dict(split.known_values) for split in pinned.splits])
+    kept = result.may_match([dict(split.known_values) for split in pinned.splits])
     return replace(pinned, splits=tuple(compress(pinned.splits, kept)))
 
 
@@ -103,8 +103,8 @@ def parts_of(spark: SparkSession, reader: HudiReader, schema: StructType) -> Dat
     parts = [tasks[start : start + step] for start in range(0, len(tasks), step)]
     facts = [_Facts.of(part, schema.names) for part in parts]
     both = list(zip(parts, facts, strict=True))
-    frames = [found.stated(rows_of(spark, reader, schema, part)) for part, found in both if found]
-    unknown = [task for part, found in both if not found for task in part]
+    frames = [item.stated(rows_of(spark, reader, schema, part)) for part, item in both if item]
+    unknown = [task for part, item in both if not item for task in part]
     if unknown:
         frames.append(rows_of(spark, reader, schema, unknown))
     return reduce(lambda first, second: first.union(second), frames)
@@ -140,7 +140,7 @@ class _WithParts(_Base):  # type: ignore[misc]
         names = columns[0] if len(columns) == 1 and isinstance(columns[0], list) else columns
         return (
             self._kept("select", *columns)
-            if all(isinstance(each, str) for each in names)
+            if all(isinstance(name, str) for name in names)
             else self._other("select", *columns)
         )
 
@@ -195,18 +195,18 @@ class _WithParts(_Base):  # type: ignore[misc]
 
     def _other(self, method: str, *arguments: Any, **named: Any) -> Any:
         """Wraps a method that makes new columns."""
-        found = getattr(super(), method)(*arguments, **named)
-        if not self._may_be_pruned(found):
-            return found
+        result = getattr(super(), method)(*arguments, **named)
+        if not self._may_be_pruned(result):
+            return result
         return getattr(self._hudi_py_parts.made(None), method)(*arguments, **named)
 
-    def _may_be_pruned(self, found: DataFrame) -> bool:
+    def _may_be_pruned(self, frame: DataFrame) -> bool:
         known = self._hudi_py_parts.columns
-        return not known.isdisjoint(map(str.lower, found.columns)) and not self._is_cached()
+        return not known.isdisjoint(map(str.lower, frame.columns)) and not self._is_cached()
 
     def _is_cached(self) -> bool:
         whole = self._hudi_py_parts.of
-        levels = [each.storageLevel for each in (self, whole) if each is not None]
+        levels = [item.storageLevel for item in (self, whole) if item is not None]
         return any(level.useMemory or level.useDisk for level in levels)
 
 
@@ -217,7 +217,7 @@ def _subclass(kind: Any) -> type:
 
 def with_parts(frame: DataFrame, parts: Parts) -> DataFrame:
     """Returns the DataFrame, which is read instead of the parts if conditions do not matter."""
-    found: Any = frame
-    found.__class__ = _subclass(found.__class__)
-    found._hudi_py_parts = parts
+    result: Any = frame
+    result.__class__ = _subclass(result.__class__)
+    result._hudi_py_parts = parts
     return frame

@@ -112,11 +112,11 @@ def _named(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 
 def _check_types(pinned: Pinned, target: pa.Schema) -> None:
     """Refuses, while planning, a requested type that a column does not widen to, rather than in a task."""
-    for wanted, found in zip(target, pinned.schema, strict=True):
+    for wanted, item in zip(target, pinned.schema, strict=True):
         try:
-            conform_array(pa.array([], found.type), wanted.type, path=wanted.name)
+            conform_array(pa.array([], item.type), wanted.type, path=wanted.name)
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
-                f"Cannot read column '{wanted.name}' of {pinned.spec.uri} as {wanted.type}: it is {found.type}, which "
+                f"Cannot read column '{wanted.name}' of {pinned.spec.uri} as {wanted.type}: it is {item.type}, which "
                 "does not widen to that; leave the schema out, or cast after reading"
             ) from error

@@ -84,10 +84,10 @@ def remote_tasks(
         numbers = spark.range(0, number, 1, min(max(number, 1), _MAX_TASKS))
         with raised_here():
             rows = in_tasks(numbers, functools.partial(_in_task, function, arguments), ANSWER).collect()
-        found = [pickle.loads(row[0]) for row in rows]
+        result = [pickle.loads(row[0]) for row in rows]
     else:
-        found = _asked(spark, _Call(function, arguments, number))
-    return list(itertools.chain.from_iterable(found))
+        result = _asked(spark, _Call(function, arguments, number))
+    return list(itertools.chain.from_iterable(result))
 
 
 def _in_task(
@@ -136,7 +136,7 @@ def _in_rows(function: Callable[..., Any], batches: Iterator[pa.RecordBatch]) ->
 def given_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Converts options of a call to the form that `pyspark_hudi.calls` takes."""
     given = options or {}
-    return {str(key): os.fspath(each) if isinstance(each, os.PathLike) else each for key, each in given.items()}
+    return {str(key): os.fspath(item) if isinstance(item, os.PathLike) else item for key, item in given.items()}
 
 
 @contextmanager
@@ -183,13 +183,13 @@ def _asked(spark: SparkSession, call: _Call) -> list[Any]:
     with raised_here():
         rows = spark.read.format(FORMAT).option(CALL, text).load().collect()
     session: Any = spark
-    found = []
+    result = []
     for row in rows:
         value, error, server_pythons[session.session_id] = _unpacked(bytes(row[0]))
         if error is not None:
             raise error
-        found.append(value)
-    return found
+        result.append(value)
+    return result
 
 
 def call_in(options: Mapping[str, str]) -> _Call | None:
@@ -222,7 +222,7 @@ class CallReader(DataSourceReader):
         number = self._call.number
         if number is None:
             return [InputPartition(self._answer)]
-        return [InputPartition(range(at, number, _MAX_TASKS)) for at in range(min(number, _MAX_TASKS))]
+        return [InputPartition(range(index, number, _MAX_TASKS)) for index in range(min(number, _MAX_TASKS))]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         given = None if partition is None else partition.value  # Spark runs a task even without partitions
@@ -243,10 +243,10 @@ def _packed(value: object) -> bytes:
 
 def _unpacked(data: bytes) -> Any:
     unpacker = zlib.decompressobj()
-    found = unpacker.decompress(data, max_call_bytes())
+    result = unpacker.decompress(data, max_call_bytes())
     if not unpacker.eof:
         raise ValueError("not a whole value")
-    return _CallUnpickler(io.BytesIO(found)).load()
+    return _CallUnpickler(io.BytesIO(result)).load()
 
 
 _DAMAGE: Final = (
@@ -282,18 +282,18 @@ class _CallUnpickler(pickle.Unpickler):
         known = (module, name) in _OTHERS or (module == "pyarrow.lib" and name in _ARROW)
         if "." in name or not (known or module == CALLABLE or module.startswith("hudi_py.")):
             raise pickle.UnpicklingError(f"is of type {name}")
-        found = super().find_class(module, name)
-        if known or _is_value(found) or found in HELD_BY_VALUES:
-            return found
-        if module != CALLABLE or getattr(found, "__module__", None) != CALLABLE:
+        result = super().find_class(module, name)
+        if known or _is_value(result) or result in HELD_BY_VALUES:
+            return result
+        if module != CALLABLE or getattr(result, "__module__", None) != CALLABLE:
             raise pickle.UnpicklingError(f"is of type {name}")
-        return found
+        return result
 
 
-def _is_value(found: object) -> bool:
+def _is_value(result: object) -> bool:
     """Tells whether creating an instance has no side effects. Other classes may open files: one in `storage.local`
     truncates the file of its first argument."""
-    return isinstance(found, type) and (is_dataclass(found) or issubclass(found, (Enum, tuple, HudiError)))
+    return isinstance(result, type) and (is_dataclass(result) or issubclass(result, (Enum, tuple, HudiError)))
 
 
 def _zone_maker(owner: object, name: str) -> Any:

@@ -229,13 +229,13 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
         messages: Sequence[WriterCommitMessage | None],
         batchId: int,  # noqa: N803
     ) -> None:
-        found = [message for message in messages if isinstance(message, BatchMessage)]
+        received = [message for message in messages if isinstance(message, BatchMessage)]
         try:
-            write = for_batch(found[0].write, Batch(stream_identifier(self.options), batchId, found[0].query))
+            write = for_batch(received[0].write, Batch(stream_identifier(self.options), batchId, received[0].query))
         except BatchCommittedError as error:
             return self._skip(messages, batchId, error)
         try:
-            commit_write(write, _results(found))
+            commit_write(write, _results(received))
         except BatchCommittedError as error:
             self._skip(messages, batchId, error)
         except Exception as error:  # the option covers failures of any kind
@@ -255,10 +255,10 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
         messages: Sequence[WriterCommitMessage | None],
         batchId: int,  # noqa: N803
     ) -> None:
-        found = [message for message in messages if isinstance(message, BatchMessage)]
-        if any(message.result is not None for message in found):
-            abort_write(found[0].write)
-        elif not found:
+        received = [message for message in messages if isinstance(message, BatchMessage)]
+        if any(message.result is not None for message in received):
+            abort_write(received[0].write)
+        elif not received:
             abort_stream(self.path, self.options, stream_identifier(self.options), metadata_writer(self.options))
 
     def _skip(self, messages: Sequence[WriterCommitMessage | None], batch_id: int, reason: BatchCommittedError) -> None:

@@ -30,8 +30,8 @@ def spark_schema(schema: pa.Schema) -> StructType:
     VECTOR or BLOB has the metadata entry `hudi_type`, or the column that holds it in an array or map.
     """
     fields = [pa.field(field.name, _spark_type(field)) for field in schema]
-    found = from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
-    return StructType([_with_declarations(ours, field) for ours, field in zip(found, schema, strict=True)])
+    result = from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
+    return StructType([_with_declarations(ours, field) for ours, field in zip(result, schema, strict=True)])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -42,8 +42,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         SchemaMismatchError: Spark cannot pass a column of this type to Python.
     """
     try:
-        found = _to_arrow(schema)
-        return pa.schema([_declared_field(ours, field) for ours, field in zip(found, schema, strict=True)])
+        result = _to_arrow(schema)
+        return pa.schema([_declared_field(ours, field) for ours, field in zip(result, schema, strict=True)])
     except (PySparkTypeError, ValueError) as error:  # neither names the column
         for field in schema:
             path, kind = _unsupported(field.dataType, field.name) or (None, None)
@@ -71,9 +71,9 @@ def _unsupported(kind: DataType, path: str) -> tuple[str, DataType] | None:
     elif isinstance(kind, MapType):
         members = [(f"{path}.key", kind.keyType), (f"{path}.value", kind.valueType)]
     for name, member in members:
-        found = _unsupported(member, name)
-        if found is not None:
-            return found
+        result = _unsupported(member, name)
+        if result is not None:
+            return result
     try:
         _to_arrow(StructType([StructField("column", kind)]))
     except (PySparkTypeError, ValueError):

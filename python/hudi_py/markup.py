@@ -49,7 +49,7 @@ def tag(name: str, /, *content: Content, **attributes: object) -> Html:
 
 def joined(content: Iterable[Content]) -> Html:
     """Concatenates children."""
-    return Html("".join(_html(each) for each in content))
+    return Html("".join(_html(item) for item in content))
 
 
 def named(text: object, **attributes: object) -> Html:

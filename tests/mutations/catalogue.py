@@ -386,8 +386,8 @@ MUTATIONS: Final = (
     Mutation(
         "SQL: a struct of other names is not cast in UPDATE and MERGE",
         CONNECTOR + "dialect/change.py",
-        "pa.types.is_null(found) or same(",
-        "pa.types.is_nested(found) or same(",
+        "pa.types.is_null(result) or same(",
+        "pa.types.is_nested(result) or same(",
         "tests/connector/test_dialect_insert.py::test_members_of_structs",
     ),
     Mutation(
@@ -407,7 +407,7 @@ MUTATIONS: Final = (
     Mutation(
         "SQL: a read-optimized entry reads logs",
         CONNECTOR + "dialect/queries.py",
-        "        registered = tables.read_options(each.names)\n",
+        "        registered = tables.read_options(reference.names)\n",
         "        registered: dict[str, str] = {}\n",
         "tests/connector/test_dialect.py::test_a_second_name_that_reads_base_files",
     ),
@@ -526,8 +526,8 @@ MUTATIONS: Final = (
     Mutation(
         "options: a refusal names the first contradiction alone",
         CORE + "config/option.py",
-        "            self._errors += [each",
-        "            self._errors += [] if self._errors else [each",
+        "            self._errors += [item",
+        "            self._errors += [] if self._errors else [item",
         "tests/unit/config/test_one_refusal.py",
     ),
     Mutation(
@@ -695,7 +695,7 @@ MUTATIONS: Final = (
     Mutation(
         "storage: the answer to a conditional write is believed",
         CORE + "storage/conditional.py",
-        "                if found is not None and found.data == data:\n                    return found.version\n",
+        "                if result is not None and result.data == data:\n                    return result.version\n",
         "",
         "tests/unit/storage/test_conditional.py",
     ),
@@ -786,8 +786,8 @@ MUTATIONS: Final = (
     Mutation(
         "schema: an emptied commit that changed columns by id is passed over",
         CORE + "timeline/table_schema.py",
-        "    if newest > found:\n",
-        "    if newest > found > newest:\n",
+        "    if newest > result:\n",
+        "    if newest > result > newest:\n",
         "tests/unit/read/test_damage.py",
     ),
     Mutation(
@@ -800,8 +800,8 @@ MUTATIONS: Final = (
     Mutation(
         "timestamp keys: a text that has the form of the first pattern, but names no time, is taken",
         CORE + "expressions/dates/rule.py",
-        "            if (found.fit & ~exist).any():\n",
-        "            if (found.fit & ~exist).all():\n",
+        "            if (result.fit & ~exist).any():\n",
+        "            if (result.fit & ~exist).all():\n",
         "tests/unit/expressions/test_dates.py",
     ),
     Mutation(
@@ -850,8 +850,8 @@ MUTATIONS: Final = (
     Mutation(
         "read: other readers show values that files hold in place of the path's",
         CORE + "read/engines/native.py",
-        "not found.has_min_max or not found.min == found.max == value.as_py()",
-        "not found.has_min_max",
+        "not result.has_min_max or not result.min == result.max == value.as_py()",
+        "not result.has_min_max",
         "tests/unit/read/test_known_values.py",
     ),
     Mutation(
@@ -864,8 +864,8 @@ MUTATIONS: Final = (
     Mutation(
         "skipping: a key the record index lacks is nowhere, on merge-on-read tables too",
         CORE + "read/pruning/locations.py",
-        "            if other not in found:\n                return None\n",
-        "            if other not in found:\n                continue\n",
+        "            if other not in result:\n                return None\n",
+        "            if other not in result:\n                continue\n",
         "tests/golden/test_metadata.py",
     ),
     Mutation(
@@ -907,14 +907,14 @@ MUTATIONS: Final = (
     Mutation(
         "index: a text with the hash of one in a set is taken for it",
         CORE + "formats/lookup.py",
-        "        found[hits[~same]] = -1\n",
+        "        result[hits[~same]] = -1\n",
         "",
         "tests/unit/formats/test_lookup.py",
     ),
     Mutation(
         "HFiles: what looks like an entry is taken for one, whatever is before it",
         CORE + "formats/hfile/entries.py",
-        " and (found[1:] == ends[:-1]).all()\n",
+        " and (result[1:] == ends[:-1]).all()\n",
         "\n",
         "tests/unit/formats/test_hfile.py",
     ),
@@ -1258,14 +1258,14 @@ MUTATIONS: Final = (
     Mutation(
         "timeline: a listing during which instants complete is taken as it is",
         CORE + "timeline/timeline.py",
-        "    if locked or not (found.pending or time.monotonic() - began > _QUICK_S):\n",
+        "    if locked or not (result.pending or time.monotonic() - began > _QUICK_S):\n",
         "    if True:\n",
         "tests/unit/timeline/test_timeline.py",
     ),
     Mutation(
         "timeline: what completes while it is listed again counts",
         CORE + "timeline/timeline.py",
-        "            return again.at(found.pin())\n",
+        "            return again.at(result.pin())\n",
         "            return again\n",
         "tests/unit/timeline/test_timeline.py",
     ),
@@ -1370,7 +1370,7 @@ MUTATIONS: Final = (
     Mutation(
         "spark: another Python of Spark is not looked at",
         CONNECTOR + "preflight.py",
-        "    if Path(found).parent == Path(sys.executable).parent:\n",
+        "    if Path(python).parent == Path(sys.executable).parent:\n",
         "    if True:\n",
         "tests/connector/test_preflight.py",
     ),
@@ -1821,8 +1821,8 @@ MUTATIONS: Final = (
     Mutation(
         "limits: a record in a container contains itself",
         CORE + "formats/avro/container.py",
-        "        if found is None:\n            raise ValueError(",
-        "        if found is None:\n            return 1\n        if found < 0:\n            raise ValueError(",
+        "        if result is None:\n            raise ValueError(",
+        "        if result is None:\n            return 1\n        if result < 0:\n            raise ValueError(",
         "tests/unit/formats/test_bombs.py",
     ),
     Mutation(
@@ -1856,8 +1856,8 @@ MUTATIONS: Final = (
     Mutation(
         "call by an option: it may call any class of hudi-py",
         CONNECTOR + "remote.py",
-        "(is_dataclass(found) or issubclass(found, (Enum, tuple, HudiError)))",
-        "found is not None",
+        "(is_dataclass(result) or issubclass(result, (Enum, tuple, HudiError)))",
+        "result is not None",
         "tests/connector/test_remote.py::test_an_option_calls_nothing_else",
     ),
     Mutation(
@@ -1870,7 +1870,7 @@ MUTATIONS: Final = (
     Mutation(
         "store: of two names of a setting the first counts",
         CORE + "storage/names.py",
-        "if setting in by and found[by[setting]] != text:",
+        "if setting in by and result[by[setting]] != text:",
         "if setting in by and not text:",
         "tests/unit/storage/test_names.py",
     ),

@@ -57,7 +57,7 @@ def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if target is None:
         return None
     kinds = [(verb, what) for verb in ("SET", "UNSET") for what in ("TBLPROPERTIES", "SERDEPROPERTIES")]
-    of_entry = cursor.sees("RENAME", "TO") or any(cursor.sees(*each) for each in kinds)
+    of_entry = cursor.sees("RENAME", "TO") or any(cursor.sees(*kind) for kind in kinds)
     if target.of_catalog and of_entry:
         return None
     if cursor.take("RENAME", "TO"):
@@ -106,7 +106,7 @@ def _alter_columns(target: StatementTarget, changes: _ColumnChanges) -> None:
     spark = target.spark
     if not changes.found:
         return
-    listed = ", ".join(f"`c{at}` {text}" for at, text in enumerate(changes.types))
+    listed = ", ".join(f"`c{index}` {text}" for index, text in enumerate(changes.types))
     types = arrow_schema(columns_of(spark, listed)) if listed else pa.schema([])
     target.call(calls.alter_columns, changes.found, types)
     if not (target.is_path or target.of_catalog):
@@ -221,14 +221,14 @@ def _exists(schema: StructType, names: tuple[str, ...]) -> bool:
     kind: DataType = schema
     for name in names:
         if isinstance(kind, StructType):
-            found = [each.dataType for each in kind if each.name.lower() == name.lower()]
+            result = [item.dataType for item in kind if item.name.lower() == name.lower()]
         elif isinstance(kind, ArrayType):
-            found = [kind.elementType] if name.lower() == "element" else []
+            result = [kind.elementType] if name.lower() == "element" else []
         else:
-            found = [kind.valueType] if isinstance(kind, MapType) and name.lower() == "value" else []
-        if not found:
+            result = [kind.valueType] if isinstance(kind, MapType) and name.lower() == "value" else []
+        if not result:
             return False
-        kind = found[0]
+        kind = result[0]
     return True
 
 

@@ -67,7 +67,7 @@ def update(tables: Tables, cursor: Cursor) -> DataFrame | None:
         return tables.nothing()
     casts = {name: _cast(text, target.field(name).dataType) for name, (text, _) in given.items()}
     merge = _merging_by_key(target, lambda: _evaluated(target, alias, casts, condition))
-    merge.when_matched_update({name: f"s.{_COMPUTED}{at}" for at, name in enumerate(casts)}).execute()
+    merge.when_matched_update({name: f"s.{_COMPUTED}{index}" for index, name in enumerate(casts)}).execute()
     return tables.nothing()
 
 
@@ -182,7 +182,7 @@ class _Merging:
     def add(self, clause: _MergeClause) -> None:
         inputs, meaning = self.inputs[clause.when], self.meaning
         parse, parse_test = (
-            partial(each, schema=inputs, aliases=inputs.names) for each in (parse_expression, parse_condition)
+            partial(item, schema=inputs, aliases=inputs.names) for item in (parse_expression, parse_condition)
         )
         condition = None if clause.condition is None else meaning.in_moments(clause.condition)
         if not meaning.shared(condition, parse_test):
@@ -231,11 +231,11 @@ class _Merging:
     def of_source(self, text: str, when: str) -> bool:
         """Tells whether an expression refers only to columns of the source."""
         tokens = tokens_of(text) or []
-        ours, theirs = ({each.lower() for each in names} for names in (self.target.schema.names, self.own))
-        for at, token in enumerate(tokens):
-            if not token.is_name or (at and tokens[at - 1].text == "."):
+        ours, theirs = ({name.lower() for name in names} for names in (self.target.schema.names, self.own))
+        for index, token in enumerate(tokens):
+            if not token.is_name or (index and tokens[index - 1].text == "."):
                 continue
-            name, is_path = token.text.lower(), at + 1 < len(tokens) and tokens[at + 1].text == "."
+            name, is_path = token.text.lower(), index + 1 < len(tokens) and tokens[index + 1].text == "."
             if is_path and name == self.aliases[0].lower() != self.aliases[1].lower():
                 return False
             if not is_path and when == "matched" and name in ours and name not in theirs:
@@ -286,7 +286,7 @@ def _evaluated(target: StatementTarget, alias: str, values: Mapping[str, str], c
     """Returns the rows that a statement changes, by record key and partition, with new values as Spark evaluates
     them."""
     columns = [f"{backticked(alias)}.{meta} AS {name}" for meta, name in _PLACE.items()]
-    columns += [f"{text} AS {_COMPUTED}{at}" for at, text in enumerate(values.values())]
+    columns += [f"{text} AS {_COMPUTED}{index}" for index, text in enumerate(values.values())]
     where = "" if condition is None else f" WHERE {condition}"
     table = f"`hudi-py`.{backticked(target.path)} AS {backticked(alias)}"
     text = f"SELECT {', '.join(columns)} FROM {table}{where}"
@@ -313,12 +313,12 @@ def _undecided(text: str, setting: str | None) -> ConfigError:
 def _cast(text: str, kind: DataType, inputs: pa.Schema | None = None, aliases: Sequence[str] = ()) -> str:
     """Casts an expression to a column's type, unless it has it. `inputs` are the columns that the core evaluates it
     with."""
-    found = None
+    result = None
     if inputs is not None:
         with suppress(ConfigError, SchemaMismatchError):
-            found = parse_expression(text, inputs, aliases=aliases).kind
-    if found is not None and (
-        pa.types.is_null(found) or same(spark_schema(pa.schema([("value", found)]))[0].dataType, kind)
+            result = parse_expression(text, inputs, aliases=aliases).kind
+    if result is not None and (
+        pa.types.is_null(result) or same(spark_schema(pa.schema([("value", result)]))[0].dataType, kind)
     ):
         return text
     return f"CAST(({text}) AS {sql_type(kind)})"
@@ -351,14 +351,14 @@ def _relation_alias(relation: Cursor) -> str:
 
 
 def _assignments(cursor: Cursor, alias: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for part in cursor.parts():
         name = _column(part.names(), alias)
         part.need("=")
-        if name.lower() in {each.lower() for each in found}:
+        if name.lower() in {item.lower() for item in result}:
             raise ConfigError(f"Column '{name}' is set twice; give one of the values")
-        found[name] = value_of(part.rest())
-    return found
+        result[name] = value_of(part.rest())
+    return result
 
 
 def _column(names: Sequence[str], alias: str) -> str:
@@ -378,11 +378,11 @@ def _bare(text: str, alias: str) -> str:
     """Returns an expression whose columns lack the table's alias."""
     tokens = tokens_of(text) or []
     pieces, done = [], 0
-    for at, token in enumerate(tokens[:-1]):
-        alone = at == 0 or tokens[at - 1].text != "."
-        if token.is_name and token.text.lower() == alias.lower() and tokens[at + 1].text == "." and alone:
+    for index, token in enumerate(tokens[:-1]):
+        alone = index == 0 or tokens[index - 1].text != "."
+        if token.is_name and token.text.lower() == alias.lower() and tokens[index + 1].text == "." and alone:
             pieces.append(text[done : token.start])
-            done = tokens[at + 1].end
+            done = tokens[index + 1].end
     return "".join([*pieces, text[done:]])
 
 

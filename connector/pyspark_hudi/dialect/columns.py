@@ -35,8 +35,8 @@ def columns_of(spark: SparkSession, definitions: str) -> StructType:
     Raises:
         SchemaMismatchError: the dimension or element type of a vector is not valid, or a column is CHAR.
     """
-    found = spark.createDataFrame([], _marked(definitions)).schema
-    return StructType([_declared(field) for field in found])
+    result = spark.createDataFrame([], _marked(definitions)).schema
+    return StructType([_declared(field) for field in result])
 
 
 def column_type(field: StructField) -> str:
@@ -61,8 +61,8 @@ def _marked(text: str) -> str:
     Raises:
         SchemaMismatchError: a column is CHAR, whose values Spark pads.
     """
-    parts = [(found[0], found.start(), found.end()) for found in _PARTS.finditer(text)]
-    made, at, depth = [], 0, 0
+    parts = [(match[0], match.start(), match.end()) for match in _PARTS.finditer(text)]
+    made, position, depth = [], 0, 0
     for number, (part, start, end) in enumerate(parts):
         before = parts[number - 1][0] if number else ","
         after = parts[number + 1][0] if number + 1 < len(parts) else ","
@@ -79,12 +79,12 @@ def _marked(text: str) -> str:
         if length is not None and length[1].upper() != "VARCHAR":
             raise SchemaMismatchError(f"Cannot make a column of the type {part}; supported is STRING")
         if length is not None:
-            made += [text[at:start], "STRING"]
-            at = end
+            made += [text[position:start], "STRING"]
+            position = end
         if is_type:
-            made += [text[at:start], f"STRUCT<`{_MARK}`: STRING COMMENT {literal(part)}>"]
-            at = end
-    return "".join([*made, text[at:]])
+            made += [text[position:start], f"STRUCT<`{_MARK}`: STRING COMMENT {literal(part)}>"]
+            position = end
+    return "".join([*made, text[position:]])
 
 
 def _declared(field: StructField) -> StructField:
@@ -121,5 +121,5 @@ def _of_values(custom: str | None, path: str) -> str | None:
 
 def _spark_type(parsed: Vector | str) -> DataType:
     kind, text = (parsed.arrow, parsed.text) if isinstance(parsed, Vector) else (BLOB_TYPE, BLOB)
-    found: DataType = spark_schema(pa.schema([pa.field("column", kind, metadata={HUDI_TYPE: text})]))[0].dataType
-    return found
+    result: DataType = spark_schema(pa.schema([pa.field("column", kind, metadata={HUDI_TYPE: text})]))[0].dataType
+    return result

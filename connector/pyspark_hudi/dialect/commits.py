@@ -35,13 +35,13 @@ _OF_INSTANT: Final = {**_LIMITED, "instant_time": None}
 
 def _by_commit(rows: Sequence[Row]) -> Iterator[tuple[Row, list[Row]]]:
     """Yields a row of each commit, and the rows of the files that it wrote."""
-    for _, found in groupby(rows, key=lambda row: (row["commit_time"], row["action"])):
-        written = list(found)
-        yield written[0], [each for each in written if each["file_id"] is not None]
+    for _, item in groupby(rows, key=lambda row: (row["commit_time"], row["action"])):
+        written = list(item)
+        yield written[0], [item for item in written if item["file_id"] is not None]
 
 
 def _total(files: Sequence[Row], name: str) -> int:
-    return sum(each[name] for each in files)
+    return sum(file[name] for file in files)
 
 
 def _by_file(rows: Sequence[Row]) -> Rows:
@@ -68,14 +68,14 @@ def _archived(target: StatementTarget, given: Given) -> list[Row]:
 
 def _show_archived_commits(target: StatementTarget, given: Given) -> Rows:
     for commit, files in islice(_by_commit(_archived(target, given)), given["limit"]):
-        added = sum(each["previous_commit"] == _NEW_FILE for each in files)
+        added = sum(file["previous_commit"] == _NEW_FILE for file in files)
         yield (
             commit["commit_time"],
             commit["state_transition_time"],
             _total(files, "total_bytes_written"),
             added,
             len(files) - added,
-            len({each["partition"] for each in files}),
+            len({file["partition"] for file in files}),
             _total(files, "num_writes"),
             _total(files, "num_update_writes"),
             0,
@@ -104,25 +104,25 @@ def _commit(target: StatementTarget, given: Given) -> tuple[Row, list[Row]]:
 
 def _show_commit_files(target: StatementTarget, given: Given) -> Rows:
     commit, files = _commit(target, given)
-    for each in files[: given["limit"]]:
+    for file in files[: given["limit"]]:
         yield (
             commit["action"],
-            each["partition"],
-            each["file_id"],
-            each["previous_commit"],
-            each["num_update_writes"],
-            each["num_writes"],
-            each["total_bytes_written"],
+            file["partition"],
+            file["file_id"],
+            file["previous_commit"],
+            file["num_update_writes"],
+            file["num_writes"],
+            file["total_bytes_written"],
             0,
-            each["file_size"],
+            file["file_size"],
         )
 
 
 def _show_commit_partitions(target: StatementTarget, given: Given) -> Rows:
     commit, files = _commit(target, given)
-    for path in list(dict.fromkeys(each["partition"] for each in files))[: given["limit"]]:
-        own = [each for each in files if each["partition"] == path]
-        updated = [each for each in own if each["previous_commit"] != _NEW_FILE]
+    for path in list(dict.fromkeys(file["partition"] for file in files))[: given["limit"]]:
+        own = [file for file in files if file["partition"] == path]
+        updated = [item for item in own if item["previous_commit"] != _NEW_FILE]
         yield (
             commit["action"],
             path,
@@ -150,18 +150,18 @@ def _show_commit_extra_metadata(target: StatementTarget, given: Given) -> Rows:
     elif instant is None:
         raise ConfigError(f"Cannot show the newest commit of {target.shown}: the active timeline has none")
     key = None if given["metadata_key"] is None else str(given["metadata_key"]).strip()
-    found = [row for row in rows if row["commit_time"] == instant and key in (None, row["metadata_key"])]
-    for row in found[: given["limit"]]:
+    result = [row for row in rows if row["commit_time"] == instant and key in (None, row["metadata_key"])]
+    for row in result[: given["limit"]]:
         yield row["commit_time"], row["action"], row["metadata_key"], row["metadata_value"]
 
 
 def _stats_wa(target: StatementTarget, given: Given) -> Rows:
     rows = [row for row in target.view("written") if row["action"] != "deltacommit"]
-    found: list[tuple[Any, ...]] = []
+    result: list[tuple[Any, ...]] = []
     for commit, files in reversed(list(_by_commit(rows))):
-        found.append((commit["commit_time"], _total(files, "num_update_writes"), _total(files, "num_writes")))
-    found.append(("Total", sum(each[1] for each in found), sum(each[2] for each in found)))
-    return [(*each, _factor(each[2], each[1])) for each in found][: given["limit"]]
+        result.append((commit["commit_time"], _total(files, "num_update_writes"), _total(files, "num_writes")))
+    result.append(("Total", sum(item[1] for item in result), sum(item[2] for item in result)))
+    return [(*item, _factor(item[2], item[1])) for item in result][: given["limit"]]
 
 
 def _factor(written: int, upserted: int) -> str:

@@ -58,9 +58,9 @@ def _copy_to_table(target: StatementTarget, given: Given) -> Rows:
         own = rows.select(*(backticked(field.name) for field in existing.schema))
         existing.write(own, "insert" if mode == "append" else "insert_overwrite_table")
     else:
-        chosen = [each.strip() for each in str(given["columns"]).split(",") if each.strip()]
+        chosen = [part.strip() for part in str(given["columns"]).split(",") if part.strip()]
         if spark.catalog.tableExists(name):
-            chosen = [backticked(each) for each in spark.table(name).columns]
+            chosen = [backticked(column) for column in spark.table(name).columns]
         (rows.selectExpr(*chosen) if chosen else rows).write.mode(mode).saveAsTable(name)
     yield (0,)
 

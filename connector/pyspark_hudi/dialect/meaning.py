@@ -49,15 +49,15 @@ class Meaning:
     @cached_property
     def settings(self) -> Mapping[str, str]:
         """Returns settings that differ from the core's, with their values, by the names in `Binder.depends`."""
-        found: dict[str, str] = {}
+        result: dict[str, str] = {}
         zone, ansi = self.spark.conf.get(_ZONE), self.spark.conf.get(_ANSI)
         if str(zone).lower() not in _UTC:
-            found["zone"] = f"{_ZONE}={zone}"
-        found["lenient" if _is_on(ansi) else "ansi"] = f"{_ANSI}={ansi}"
+            result["zone"] = f"{_ZONE}={zone}"
+        result["lenient" if _is_on(ansi) else "ansi"] = f"{_ANSI}={ansi}"
         of_texts = [key for key in _OF_TEXTS if _is_on(self.spark.conf.get(key, "false"))]
         if of_texts:
-            found["texts"] = f"{of_texts[0]}=true"
-        return found
+            result["texts"] = f"{of_texts[0]}=true"
+        return result
 
     def shared(self, text: str | None, parse: Parse) -> bool:
         """Tells whether the core accepts an expression, and it means the same in this session."""
@@ -80,17 +80,17 @@ class Meaning:
         if "zone" not in self.settings:
             return text
         tokens = tokens_of(text) or []
-        found = [
+        result = [
             (word.start, given.end)
             for word, given in pairwise(tokens)
             if word.is_word("TIMESTAMP", "TIMESTAMP_LTZ") and given.kind == "text"
         ]
-        if not found:
+        if not result:
             return text
-        values = ", ".join(f"unix_micros(CAST({text[start:end]} AS TIMESTAMP_LTZ))" for start, end in found)
+        values = ", ".join(f"unix_micros(CAST({text[start:end]} AS TIMESTAMP_LTZ))" for start, end in result)
         (row,) = self.spark.sql(f"SELECT {values}").collect()
         pieces, done = [], 0
-        for (start, end), micros in zip(found, row, strict=True):
+        for (start, end), micros in zip(result, row, strict=True):
             pieces += [text[done:start], _moment(micros)]
             done = end
         return "".join([*pieces, text[done:]])

@@ -52,9 +52,9 @@ def or_reading(
 
     def either(tables: Tables, cursor: Cursor) -> DataFrame | None:
         start = cursor.at
-        found = run(tables, cursor)
-        if found is not None:
-            return found
+        result = run(tables, cursor)
+        if result is not None:
+            return result
         cursor.at = start
         return run_reading(tables, cursor)
 
@@ -68,8 +68,8 @@ def create_view(tables: Tables, cursor: Cursor) -> None:
     Raises:
         ConfigError: the view would keep a path or a time.
     """
-    for each in hudi_references(tables, cursor):
-        if each.as_of is not None or each.names[0].lower() in PREFIXES:
+    for reference in hudi_references(tables, cursor):
+        if reference.as_of is not None or reference.names[0].lower() in PREFIXES:
             raise cursor.refused("a view cannot keep a path or a time; register the table by register_sql, and not")
 
 
@@ -99,16 +99,16 @@ def run_query(tables: Tables, query: Cursor) -> DataFrame:
         text = f"{{hudi_query_{place}}}{'' if has_alias else f' AS {QUERY}'}"
         changes.append((query.tokens[place - 2].start, query.tokens[place + 3].end, text))
     references = hudi_references(tables, query)
-    for each in references:
-        path = tables.path_of(each.names)
+    for reference in references:
+        path = tables.path_of(reference.names)
         assert path is not None
-        registered = tables.read_options(each.names)
-        name = known.setdefault((path, each.as_of, *registered.values()), f"hudi_{len(known)}")
+        registered = tables.read_options(reference.names)
+        name = known.setdefault((path, reference.as_of, *registered.values()), f"hudi_{len(known)}")
         if name not in frames:
-            given = {**registered, **({} if each.as_of is None else {"as.of.instant": each.as_of})}
+            given = {**registered, **({} if reference.as_of is None else {"as.of.instant": reference.as_of})}
             frames[name] = read_table(tables.spark, path, options={**session_options(tables.spark), **given})
-        alias = "" if each.has_alias else f" AS {backticked(each.names[-1])}"
-        changes.append((each.start, each.end, f"{{{name}}}{alias}"))
+        alias = "" if reference.has_alias else f" AS {backticked(reference.names[-1])}"
+        changes.append((reference.start, reference.end, f"{{{name}}}{alias}"))
     pieces: list[str] = []
     done = query.tokens[query.at].start if query.at < query.end else 0
     end = done + len(query.source)
@@ -129,27 +129,27 @@ def function_calls(tables: Tables, query: Cursor) -> dict[int, str]:
     Raises:
         ConfigError: it is neither.
     """
-    tokens, found = query.tokens, {}
-    for at in range(query.at, query.end - 2):
-        name, opening, given = tokens[at : at + 3]
+    tokens, result = query.tokens, {}
+    for index in range(query.at, query.end - 2):
+        name, opening, given = tokens[index : index + 3]
         if not name.is_name or name.text.lower() not in FUNCTIONS or opening.text != "(" or given.kind != "text":
             continue
         target = None
-        if not any(each in given.text for each in "/:~"):
+        if not any(item in given.text for item in "/:~"):
             target = tables.find(Cursor(given.text, tokens_of(given.text) or []).names())
             if target is None:
                 raise ConfigError(
                     f"Cannot call {name.text} for the table '{given.text}': no Hudi table is registered by this name; "
                     "give its path, or register it by register_sql"
                 )
-        found[at + 2] = given.text if target is None else target.path
-    return found
+        result[index + 2] = given.text if target is None else target.path
+    return result
 
 
-def _kind_of_query(query: Cursor, at: int) -> str | None:
-    """Returns the query type of `hudi_query`, whose first argument is the token `at`; None for other functions, and for
-    calls with options. Spark's tasks, not just one, then read its rows."""
-    tokens = query.tokens[at - 2 : min(at + 4, query.end)]
+def _kind_of_query(query: Cursor, index: int) -> str | None:
+    """Returns the query type of `hudi_query`, whose first argument is the token at `index`; None for other functions,
+    and for calls with options. Spark's tasks, not just one, then read its rows."""
+    tokens = query.tokens[index - 2 : min(index + 4, query.end)]
     if tokens[0].text.lower() != QUERY or len(tokens) < 6 or tokens[3].text != "," or tokens[5].text != ")":
         return None
     return query_kind(tokens[4].text) if tokens[4].kind == "text" else None
@@ -157,25 +157,29 @@ def _kind_of_query(query: Cursor, at: int) -> str | None:
 
 def hudi_references(tables: Tables, query: Cursor) -> list[Reference]:
     """Returns the Hudi tables in a query, from left to right."""
-    return [each for each in references(query) if tables.path_of(each.names) is not None]
+    return [reference for reference in references(query) if tables.path_of(reference.names) is not None]
 
 
 def references(query: Cursor) -> list[Reference]:
     """Returns the tables that a query names, from left to right, except those that it defines itself."""
     own = _defined(query)
-    return [each for each in _references(query) if len(each.names) > 1 or each.names[0].lower() not in own]
+    return [
+        reference
+        for reference in _references(query)
+        if len(reference.names) > 1 or reference.names[0].lower() not in own
+    ]
 
 
 def _references(query: Cursor) -> Iterator[Reference]:
     """Yields every table that a query names: after FROM, JOIN, or a comma between relations."""
     tokens = query.tokens
     clauses = [_Parentheses()]
-    for at in range(query.at, query.end):
-        token = tokens[at]
-        before = tokens[at - 1] if at > query.at else None
+    for index in range(query.at, query.end):
+        token = tokens[index]
+        before = tokens[index - 1] if index > query.at else None
         clause = clauses[-1]
         if token.is_word("("):
-            opens_query = at + 1 < query.end and tokens[at + 1].is_word(*_QUERY, "(")
+            opens_query = index + 1 < query.end and tokens[index + 1].is_word(*_QUERY, "(")
             clauses.append(clause.opened(before, opens_query=opens_query))
         elif token.is_word(")"):
             if len(clauses) > 1:
@@ -183,7 +187,7 @@ def _references(query: Cursor) -> Iterator[Reference]:
         elif not clause.heeds(token, before) and clause.expects_relation:
             clause.expects_relation = False
             if token.is_name:
-                reference = _reference(Cursor(query.text, tokens, at, query.end))
+                reference = _reference(Cursor(query.text, tokens, index, query.end))
                 if reference is not None:
                     yield reference
 
@@ -229,11 +233,11 @@ def _reference(cursor: Cursor) -> Reference | None:
     if cursor.sees("("):
         return None
     end = cursor.tokens[cursor.at - 1].end
-    as_of, at = None, cursor.at
+    as_of, position = None, cursor.at
     cursor.take("FOR")
     kind = next((word for word in _TIMES if cursor.take(word, "AS", "OF")), None)
     if kind is None:
-        cursor.at = at
+        cursor.at = position
     else:
         if "VERSION" in kind:
             raise cursor.refused(f"{kind} AS OF is not supported by Apache Hudi; give TIMESTAMP AS OF")
@@ -262,18 +266,18 @@ _AFTER_RELATION = (
 
 def _defined(query: Cursor) -> set[str]:
     """Returns the names that WITH defines, in lower case."""
-    found = set()
+    result = set()
     tokens = query.tokens
-    for at in range(query.at + 1, query.end - 2):
-        if tokens[at].is_name and tokens[at - 1].is_word("WITH", ","):
-            after = at + 1
+    for index in range(query.at + 1, query.end - 2):
+        if tokens[index].is_name and tokens[index - 1].is_word("WITH", ","):
+            after = index + 1
             if tokens[after].is_word("("):  # names of columns
                 inner = Cursor(query.text, tokens, after, query.end)
                 inner.group()
                 after = inner.at
             if after + 1 < query.end and tokens[after].is_word("AS") and tokens[after + 1].is_word("("):
-                found.add(tokens[at].text.lower())
-    return found
+                result.add(tokens[index].text.lower())
+    return result
 
 
 def _escaped(text: str) -> str:

@@ -64,9 +64,9 @@ def sql(spark: SparkSession, text: str, args: Args | None = None) -> DataFrame:
         pyspark.errors.PySparkException: Spark failed.
     """
     with statements_are_sparks():
-        found = _statement(spark, text, args)
-        if found is not None:
-            return found
+        result = _statement(spark, text, args)
+        if result is not None:
+            return result
         if args is None:
             return spark.sql(text)
         return spark.sql(text, dict(args) if isinstance(args, Mapping) else list(args))
@@ -82,7 +82,7 @@ def run_if_hudi(spark: SparkSession, text: str, args: Args | None, given: Mappin
         as `sql`.
     """
     word = first_word(text)  # empty before a parenthesis
-    if not any(each.may_begin_with(word) for each in STATEMENTS if each is not queries.QUERIES):
+    if not any(item.may_begin_with(word) for item in STATEMENTS if item is not queries.QUERIES):
         is_query = not word or queries.QUERIES.may_begin_with(word)
         if given or not is_query or not _NAMED.search(text):
             return None
@@ -110,7 +110,7 @@ def run_statement(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if verb.take("WITH"):
         verb.until("SELECT", "INSERT", "FROM", "VALUES")
         verb = verb if verb.sees("INSERT") else cursor
-    statement = next((each for each in STATEMENTS if each.sees(verb)), None)
+    statement = next((item for item in STATEMENTS if item.sees(verb)), None)
     return None if statement is None else statement.run(tables, cursor)
 
 
@@ -127,11 +127,11 @@ def bound(text: str, args: Args) -> str:
     names, values = (args, iter(())) if isinstance(args, Mapping) else ({}, iter(args))
     pieces: list[str] = []
     done = 0
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.is_word("?") and not isinstance(args, Mapping):
             value, end = next(values, _missing), token.end
-        elif token.is_word(":") and isinstance(args, Mapping) and at + 1 < len(tokens):
-            name, before = tokens[at + 1], tokens[at - 1] if at else None
+        elif token.is_word(":") and isinstance(args, Mapping) and index + 1 < len(tokens):
+            name, before = tokens[index + 1], tokens[index - 1] if index else None
             is_field = (
                 before is not None and before.end == token.start and (before.is_name or before.text in ("]", ")"))
             )
@@ -177,8 +177,8 @@ class _Views(string.Formatter):
 
 def _placed(value: Any) -> str:
     """Formats a constant within a statement: two minus signs would begin a comment."""
-    found = constant(value)
-    return f" {found}" if found.startswith("-") else found
+    result = constant(value)
+    return f" {result}" if result.startswith("-") else result
 
 
 def constant(value: Any) -> str:

@@ -36,15 +36,15 @@ def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.finish()
     listed = [row for row in target.view("partitions") if row["partition"]]
     empty = any(row["num_slices"] == 0 for row in listed) and not target.view("commits")
-    found = sorted(row["partition"] for row in listed if empty or row["num_slices"] > 0)
+    result = sorted(row["partition"] for row in listed if empty or row["num_slices"] > 0)
     if target.config.slashed_dates:
         (column,) = target.config.partition_fields
-        found = [f"{column}={each.replace('/', '-')}" for each in found]
+        result = [f"{column}={item.replace('/', '-')}" for item in result]
     if spec:
         prefix_of = {target.field(name).name: value for name, value in spec.items()}
-        found = [each for each in found if _has(target, each, prefix_of)]
+        result = [item for item in result if _has(target, item, prefix_of)]
     schema = StructType([StructField("partition", StringType(), nullable=False)])
-    return tables.spark.createDataFrame([(each,) for each in found], schema)
+    return tables.spark.createDataFrame([(item,) for item in result], schema)
 
 
 def show_tables(tables: Tables, cursor: Cursor) -> DataFrame:
@@ -70,7 +70,7 @@ def show_create_table(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.finish()
     config = target.config
     columns = [
-        f"  {backticked(each.name)} {column_type(each)}{'' if each.nullable else ' NOT NULL'}" for each in target.schema
+        f"  {backticked(item.name)} {column_type(item)}{'' if item.nullable else ' NOT NULL'}" for item in target.schema
     ]
     given = {
         "type": {long: short for short, long in TYPES.items()}[config.table_type],
@@ -127,14 +127,14 @@ def _has(target: StatementTarget, path: str, values: Mapping[str, str | None]) -
     fields = target.config.partition_fields
     segments = path.split("/")
     for name, value in values.items():
-        at = fields.index(name) if name in fields else -1
-        if at < 0 or at >= len(segments) or len(segments) != len(fields):
+        index = fields.index(name) if name in fields else -1
+        if index < 0 or index >= len(segments) or len(segments) != len(fields):
             raise ConfigError(
                 f"Cannot select partitions of {target.shown} by '{name}': its partition columns are "
                 f"{', '.join(fields) or 'none'}, and the path is {path}; select from SHOW PARTITIONS {target.shown}"
             )
         bare = (value or "").strip("'\"")
-        if segments[at] not in (bare, f"{name}={bare}"):
+        if segments[index] not in (bare, f"{name}={bare}"):
             return False
     return True
 

@@ -47,15 +47,15 @@ class Tables:
 
     def path_of(self, names: Sequence[str]) -> str | None:
         """Returns the path of a table named by path, or registered by this session; None for others."""
-        if len(names) == 2 and names[0].lower() in PREFIXES and any(each in names[1] for each in "/:~"):
+        if len(names) == 2 and names[0].lower() in PREFIXES and any(item in names[1] for item in "/:~"):
             return checked_path(names[1], "read")
         known = catalog.registered(self.spark)
         return known.get(catalog.qualified(self.spark, _name(names))) if known else None
 
     def read_options(self, names: Sequence[str]) -> Mapping[str, str]:
         """Returns the read options with which this session registered a table."""
-        found = catalog.noted(self.spark, _name(names))
-        return {} if found is None else found.options
+        result = catalog.noted(self.spark, _name(names))
+        return {} if result is None else result.options
 
     def find(self, names: Sequence[str]) -> StatementTarget | None:
         """Finds the target of a statement, registered by any session; after `enable` also a Hudi table of the session's
@@ -72,8 +72,8 @@ class Tables:
     @cached_property
     def configured(self) -> Mapping[str, str]:
         """Returns options set in the session (`SET hoodie... = ...`)."""
-        found: Mapping[str, Any] = self.spark.conf.getAll
-        return {key: str(value) for key, value in found.items() if key.startswith("hoodie.")}
+        result: Mapping[str, Any] = self.spark.conf.getAll
+        return {key: str(value) for key, value in result.items() if key.startswith("hoodie.")}
 
     def options(self) -> dict[str, str]:
         """Returns the options of reads and writes."""
@@ -162,16 +162,16 @@ class StatementTarget:
     def schema(self) -> StructType:
         """Returns its columns without meta columns."""
         with raised_here():
-            found = self.spark.read.format(FORMAT).load(self.path).schema
-        return StructType([field for field in found if field.name not in META_FIELDS])
+            result = self.spark.read.format(FORMAT).load(self.path).schema
+        return StructType([field for field in result if field.name not in META_FIELDS])
 
     def field(self, name: str) -> StructField:
         """Returns a column by name. Raises ConfigError if there is none."""
-        for each in self.schema:
-            if each.name.lower() == name.lower():
-                return each
+        for item in self.schema:
+            if item.name.lower() == name.lower():
+                return item
         raise ConfigError(
-            f"Table {self.shown} has no column '{name}'; it has {', '.join(each.name for each in self.schema)}"
+            f"Table {self.shown} has no column '{name}'; it has {', '.join(item.name for item in self.schema)}"
         )
 
     def write(self, frame: DataFrame, operation: str, **options: str) -> None:
@@ -189,12 +189,12 @@ def shortened(cursor: Cursor, target: StatementTarget) -> Cursor:
     tokens, pieces, done = cursor.tokens, [], 0
     if target.is_path:
         return cursor
-    for at in range(cursor.at, cursor.end - 4):
-        chain = tokens[at : min(at + 7, cursor.end)]
-        dots = next((number for number, each in enumerate(chain[1::2]) if each.text != "."), len(chain) // 2)
-        if dots < 2 or (at and tokens[at - 1].text == "."):
+    for index in range(cursor.at, cursor.end - 4):
+        chain = tokens[index : min(index + 7, cursor.end)]
+        dots = next((number for number, item in enumerate(chain[1::2]) if item.text != "."), len(chain) // 2)
+        if dots < 2 or (index and tokens[index - 1].text == "."):
             continue
-        names = [each.text.lower() for each in chain[: 2 * dots : 2]]
+        names = [item.text.lower() for item in chain[: 2 * dots : 2]]
         own = [_CATALOG, *catalog.qualified(target.spark, target.name).split(".")]
         for length in (3, 2):
             if names[:length] == own[-length:]:
@@ -204,15 +204,15 @@ def shortened(cursor: Cursor, target: StatementTarget) -> Cursor:
     if not pieces:
         return cursor
     text = "".join([*pieces, cursor.text[done:]])
-    found, token = tokens_of(text) or [], cursor.token
+    result, token = tokens_of(text) or [], cursor.token
     place = len(text) if token is None else token.start
-    return Cursor(text, found, next((at for at, each in enumerate(found) if each.start >= place), len(found)))
+    return Cursor(text, result, next((index for index, item in enumerate(result) if item.start >= place), len(result)))
 
 
 def _rows(report: bytes) -> list[Row]:
     with pa.ipc.open_stream(report) as reader:
-        found: list[Row] = reader.read_all().to_pylist()
-    return found
+        result: list[Row] = reader.read_all().to_pylist()
+    return result
 
 
 def _name(names: Sequence[str]) -> str:

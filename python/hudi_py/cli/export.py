@@ -58,14 +58,14 @@ class Form:
         """Returns the format: as given, from `--json` or the file name, or else a table."""
         if as_json and self.to not in (None, "json"):
             raise click.UsageError(f"--json and --to {self.to} contradict each other.")
-        found = self.to or ("json" if as_json else None)
-        if found is None and self.output is not None:
-            found = format_of(self.output)
-            if found is None:
+        result = self.to or ("json" if as_json else None)
+        if result is None and self.output is not None:
+            result = format_of(self.output)
+            if result is None:
                 raise click.UsageError(f"The name {self.output} has no ending of a known format: give --to.")
-        if found in _BINARY and self.output is None and sys.stdout.isatty():
-            raise click.UsageError(f"A terminal cannot show {found} files: give --output.")
-        return found or "table"
+        if result in _BINARY and self.output is None and sys.stdout.isatty():
+            raise click.UsageError(f"A terminal cannot show {result} files: give --output.")
+        return result or "table"
 
 
 def format_of(name: str) -> str | None:
@@ -101,8 +101,8 @@ def explain(target: CommandTarget, query: ScanQuery) -> None:
             "num_bytes": plan.size,
             "partitions": {"before": plan.partitions_before, "after": plan.partitions_after},
             "pruning": [
-                {"step": each.step, "what": each.what, "before": each.before, "after": each.after}
-                for each in plan.pruning
+                {"step": item.step, "what": item.what, "before": item.before, "after": item.after}
+                for item in plan.pruning
             ],
         }
     )
@@ -186,8 +186,8 @@ def show_table(rows: pa.Table, most: int | None = None) -> None:
 def _texts(column: pa.ChunkedArray) -> list[Any]:
     """Formats values of a column for people: null is empty; numbers are plain, so that they can be copied."""
     convert = converter(column.type)
-    found = column.to_pylist() if convert is None else [convert(each) for each in column.to_pylist()]
-    return [str(each) if isinstance(each, (int, float)) and not isinstance(each, bool) else each for each in found]
+    result = column.to_pylist() if convert is None else [convert(item) for item in column.to_pylist()]
+    return [str(item) if isinstance(item, (int, float)) and not isinstance(item, bool) else item for item in result]
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -200,19 +200,19 @@ def converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
     Times are ISO text, those with a zone in UTC; decimals are text; bytes are base64; floats that are no numbers are
     `NaN`, `Infinity` and `-Infinity`, as in Spark's `to_json`; maps are objects.
     """
-    found = next((convert for fits, convert in _CONVERTERS if fits(kind)), None)
+    result = next((convert for fits, convert in _CONVERTERS if fits(kind)), None)
     if pa.types.is_struct(kind):
         members = {field.name: converter(field.type) for field in kind}
-        found = lambda value: {name: _apply(members[name], part) for name, part in value.items()}  # noqa: E731
+        result = lambda value: {name: _apply(members[name], part) for name, part in value.items()}  # noqa: E731
     elif pa.types.is_map(kind):
         item = converter(kind.item_type)
-        found = lambda value: {str(key): _apply(item, part) for key, part in value}  # noqa: E731
+        result = lambda value: {str(key): _apply(item, part) for key, part in value}  # noqa: E731
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         element = converter(kind.value_type)
-        found = lambda value: [_apply(element, part) for part in value]  # noqa: E731
-    if found is None:
+        result = lambda value: [_apply(element, part) for part in value]  # noqa: E731
+    if result is None:
         return None
-    return lambda value: None if value is None else found(value)
+    return lambda value: None if value is None else result(value)
 
 
 def _apply(convert: Callable[[Any], Any] | None, value: Any) -> Any:
@@ -336,24 +336,24 @@ def sql(target: CommandTarget, query: str, tables: Iterable[str], as_of: str | N
     }
     connection = duckdb.connect()
     try:
-        found: pa.Table = run_query(query, scans, connection=connection).to_arrow_table()
+        result: pa.Table = run_query(query, scans, connection=connection).to_arrow_table()
     except duckdb.Error as error:
         raise ConfigError(f"Cannot run the query: {error}") from error
     finally:
         connection.close()
     if shape == "table" and form.output is None:
-        show_table(found)
+        show_table(result)
     else:
-        write_rows(found.to_batches(), found.schema, form, shape)
+        write_rows(result.to_batches(), result.schema, form, shape)
 
 
 def _named(tables: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for given in tables:
         name, separator, path = given.partition("=")
         if not separator or not name.isidentifier():
             name, path = _ONLY, given
-        if name in found:
+        if name in result:
             raise click.UsageError(f"Two tables have the name {name}: give each as NAME=PATH.")
-        found[name] = path
-    return found
+        result[name] = path
+    return result

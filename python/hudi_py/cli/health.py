@@ -15,12 +15,12 @@ _STYLES = {Severity.CRITICAL: "bold red", Severity.ERROR: "red", Severity.WARNIN
 
 def examine(target: CommandTarget, full: bool) -> bool:
     """Implements `hudi-py doctor`; returns whether the table is healthy."""
-    found = hudi_py.doctor(target.path, target.options, full=full, storage_options=target.storage_options)
+    result = hudi_py.doctor(target.path, target.options, full=full, storage_options=target.storage_options)
     if target.as_json:
-        Screen().json(found.to_dict())
+        Screen().json(result.to_dict())
     else:
-        _show(Screen(), target, found)
-    return found.healthy
+        _show(Screen(), target, result)
+    return result.healthy
 
 
 def mend(target: CommandTarget, *, full: bool, lose_rows: bool, dry_run: bool, yes: bool) -> None:
@@ -52,9 +52,9 @@ def mend(target: CommandTarget, *, full: bool, lose_rows: bool, dry_run: bool, y
 def kept(target: CommandTarget) -> None:
     """Implements `hudi-py repairs list`."""
     screen = Screen()
-    found = hudi_py.repairs(target.path, target.options, storage_options=target.storage_options)
+    result = hudi_py.repairs(target.path, target.options, storage_options=target.storage_options)
     if target.as_json:
-        screen.json_lines(each.to_dict() for each in found)
+        screen.json_lines(item.to_dict() for item in result)
         return
     columns = [
         ScreenColumn("id", keep=True),
@@ -63,52 +63,52 @@ def kept(target: CommandTarget) -> None:
         number("size"),
         ScreenColumn("steps"),
     ]
-    rows = [(each.id, each.state, each.num_kept, show_bytes(each.num_bytes), "; ".join(each.steps)) for each in found]
+    rows = [(item.id, item.state, item.num_kept, show_bytes(item.num_bytes), "; ".join(item.steps)) for item in result]
     screen.table(columns, rows, empty="No repairs are kept.")
 
 
 def undo(target: CommandTarget, id: str) -> None:
     """Implements `hudi-py repairs undo`."""
-    found = hudi_py.undo_repair(target.path, id, target.options, storage_options=target.storage_options)
-    _answer(target, found, f"Undone: the repair {id}. {counted(found.num_kept, 'file')} brought back.")
+    result = hudi_py.undo_repair(target.path, id, target.options, storage_options=target.storage_options)
+    _answer(target, result, f"Undone: the repair {id}. {counted(result.num_kept, 'file')} brought back.")
 
 
 def forget(target: CommandTarget, id: str) -> None:
     """Implements `hudi-py repairs forget`."""
-    found = hudi_py.forget_repair(target.path, id, target.options, storage_options=target.storage_options)
-    _answer(target, found, f"Deleted what the repair {id} had kept: {counted(found.num_kept, 'file')}.")
+    result = hudi_py.forget_repair(target.path, id, target.options, storage_options=target.storage_options)
+    _answer(target, result, f"Deleted what the repair {id} had kept: {counted(result.num_kept, 'file')}.")
 
 
-def _answer(target: CommandTarget, found: KeptRepair, sentence: str) -> None:
+def _answer(target: CommandTarget, repair: KeptRepair, sentence: str) -> None:
     if target.as_json:
-        Screen().json(found.to_dict())
+        Screen().json(repair.to_dict())
     else:
         Screen().line(sentence)
 
 
-def _show(screen: Screen, target: CommandTarget, found: Diagnosis) -> None:
-    bad = sum(finding.severity >= Severity.WARNING for finding in found.findings)
-    screen.title(found.uri, "healthy" if found.healthy else f"{counted(bad, 'finding')} to mend")
-    for finding in found.findings:
+def _show(screen: Screen, target: CommandTarget, diagnosis: Diagnosis) -> None:
+    bad = sum(finding.severity >= Severity.WARNING for finding in diagnosis.findings)
+    screen.title(diagnosis.uri, "healthy" if diagnosis.healthy else f"{counted(bad, 'finding')} to mend")
+    for finding in diagnosis.findings:
         screen.line()
         screen.line(f"{finding.severity.word}: {finding.what} [{finding.code}]", _STYLES[finding.severity], hang=2)
         screen.line(f"  {finding.consequence}", hang=2)
         screen.line(f"  To mend: {finding.remedy}", hang=2)
-    if found.findings:
+    if diagnosis.findings:
         screen.line()
-    for reason in found.skipped:
+    for reason in diagnosis.skipped:
         screen.line(f"Not examined: {reason}", hang=2)
-    if not found.full and found.checked:
+    if not diagnosis.full and diagnosis.checked:
         screen.note("Only a sample of the rows was examined; --full reads all.")
-    if not found.healthy:
+    if not diagnosis.healthy:
         screen.path(f"See what a repair would do: hudi-py repair {target.path} --dry-run")
 
 
 def _plan(screen: Screen, plan: RepairPlan) -> None:
     if not plan.steps:
         screen.line("There is nothing to repair." if not plan.left else "No repair mends what was found:")
-    for at, step in enumerate(plan.steps, 1):
-        screen.line(f"{at}. {step.sentence}", hang=3)
+    for index, step in enumerate(plan.steps, 1):
+        screen.line(f"{index}. {step.sentence}", hang=3)
     if plan.steps and plan.left:
         screen.line("Not mended:")
     for finding in plan.left:

@@ -29,21 +29,21 @@ _ALL_PARTITIONS = "all"
 def show(target: CommandTarget) -> None:
     """Implements `hudi-py show`."""
     table, screen = target.open(), Screen()
-    found = overview(read_facts(table), target.path)
+    result = overview(read_facts(table), target.path)
     if target.as_json:
-        screen.json(asdict(found))
+        screen.json(asdict(result))
         return
-    kind = "merge on read" if found.table_type == "MERGE_ON_READ" else "copy on write"
-    screen.title(found.name or found.uri, f"{kind}, table version {found.version}")
-    screen.path(found.uri, "dim")
-    if found.read_only:
-        screen.line(f"Read only: {found.read_only}", "yellow")
+    kind = "merge on read" if result.table_type == "MERGE_ON_READ" else "copy on write"
+    screen.title(result.name or result.uri, f"{kind}, table version {result.version}")
+    screen.path(result.uri, "dim")
+    if result.read_only:
+        screen.line(f"Read only: {result.read_only}", "yellow")
     screen.line()
-    screen.facts([*_is(found), *_holds(found), *_does(found, table)])
+    screen.facts([*_is(result), *_holds(result), *_does(result, table)])
     screen.heading("Next")
-    if not found.next:
-        screen.line("  Nothing is due." if found.services else "  Nothing.")
-    for step in found.next:
+    if not result.next:
+        screen.line("  Nothing is due." if result.services else "  Nothing.")
+    for step in result.next:
         screen.line(f"  {step.why}:", hang=2)
         screen.path(f"    {step.command}", "green")
 
@@ -62,29 +62,29 @@ def stats(target: CommandTarget, rows: bool) -> None:
     """Implements `hudi-py stats`."""
     table, screen = target.open(), Screen()
     files = records(table.files())
-    found: dict[str, Any] = {"base_files": sizes(files), "writes": totals(table.history())}
+    result: dict[str, Any] = {"base_files": sizes(files), "writes": totals(table.history())}
     if rows:
         progress = Progress.on_terminal("counting")
         progress.phase("reading")
         try:
-            found["num_rows"] = table.scan().count()
+            result["num_rows"] = table.scan().count()
         finally:
             progress.close()
     if target.as_json:
-        screen.json(found)
+        screen.json(result)
         return
     if rows:
-        screen.title(counted(found["num_rows"], "row"))
+        screen.title(counted(result["num_rows"], "row"))
     screen.heading("Sizes of base files")
     columns = [ScreenColumn("partition"), *map(number, ("files", "least", "median", "95 %", "most", "total"))]
     names = ("min_bytes", "median_bytes", "p95_bytes", "max_bytes", "num_bytes")
     table_rows = [
         [row["partition"] or ".", row["num_files"], *(show_bytes(row[name]) for name in names)]
-        for row in found["base_files"]
+        for row in result["base_files"]
     ]
     screen.table(columns, table_rows, empty="There are no base files.")
     screen.heading("Writes on the active timeline")
-    done = found["writes"]
+    done = result["writes"]
     changed = done["num_inserts"] + done["num_updates"] + done["num_deletes"]
     facts = [
         (
@@ -118,42 +118,42 @@ def sizes(files: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in files:
         if row["base_file"]:
             by_partition.setdefault(row["partition"], []).append(row["base_bytes"])
-    found = [_spread(partition, values) for partition, values in sorted(by_partition.items())]
-    if len(found) > 1:
-        found.append(_spread(_ALL_PARTITIONS, [size for values in by_partition.values() for size in values]))
-    return found
+    result = [_spread(partition, values) for partition, values in sorted(by_partition.items())]
+    if len(result) > 1:
+        result.append(_spread(_ALL_PARTITIONS, [size for values in by_partition.values() for size in values]))
+    return result
 
 
-def _is(found: Overview) -> list[tuple[str, str]]:
+def _is(overview: Overview) -> list[tuple[str, str]]:
     wins = {
-        "EVENT_TIME_ORDERING": f"with the greatest {', '.join(found.ordered_by)}",
+        "EVENT_TIME_ORDERING": f"with the greatest {', '.join(overview.ordered_by)}",
         "COMMIT_TIME_ORDERING": "written last",
     }
     return [
-        ("Record key", ", ".join(found.record_key) or "generated"),
-        ("Partitioned by", ", ".join(found.partitioned_by) or "nothing"),
-        ("Of equal keys", f"the row {wins.get(found.merge_mode, 'that a merger of its own makes')} counts"),
-        ("Columns", f"{found.num_columns:,}, in {found.base_file_format.capitalize()} files"),
+        ("Record key", ", ".join(overview.record_key) or "generated"),
+        ("Partitioned by", ", ".join(overview.partitioned_by) or "nothing"),
+        ("Of equal keys", f"the row {wins.get(overview.merge_mode, 'that a merger of its own makes')} counts"),
+        ("Columns", f"{overview.num_columns:,}, in {overview.base_file_format.capitalize()} files"),
     ]
 
 
-def _holds(found: Overview) -> list[tuple[str, str]]:
-    groups = f"{counted(found.num_file_groups, 'file group')} in {counted(found.num_partitions, 'partition')}"
+def _holds(overview: Overview) -> list[tuple[str, str]]:
+    groups = f"{counted(overview.num_file_groups, 'file group')} in {counted(overview.num_partitions, 'partition')}"
     logs = (
-        f"{counted(found.num_log_files, 'log file')}, {show_bytes(found.log_bytes)}, in "
-        f"{counted(found.num_groups_with_logs, 'file group')}"
+        f"{counted(overview.num_log_files, 'log file')}, {show_bytes(overview.log_bytes)}, in "
+        f"{counted(overview.num_groups_with_logs, 'file group')}"
     )
     return [
-        ("Files", f"{groups}, {show_bytes(found.base_bytes + found.log_bytes)}"),
-        ("Logs", logs if found.num_log_files else ("none" if found.table_type == "MERGE_ON_READ" else "")),
-        ("Metadata table", ", ".join(found.metadata_partitions) or "none"),
+        ("Files", f"{groups}, {show_bytes(overview.base_bytes + overview.log_bytes)}"),
+        ("Logs", logs if overview.num_log_files else ("none" if overview.table_type == "MERGE_ON_READ" else "")),
+        ("Metadata table", ", ".join(overview.metadata_partitions) or "none"),
     ]
 
 
-def _does(found: Overview, table: Table) -> list[tuple[str, str]]:
+def _does(overview: Overview, table: Table) -> list[tuple[str, str]]:
     zone = table_zone(TableConfig(dict(table.properties)))
     facts: list[tuple[str, str]] = []
-    last = found.last_write
+    last = overview.last_write
     if last is not None:
         changed = {"inserted": "num_inserts", "updated": "num_updates", "deleted": "num_deletes"}
         counts = ", ".join(f"{last[name]:,} {word}" for word, name in changed.items() if last[name])
@@ -161,17 +161,17 @@ def _does(found: Overview, table: Table) -> list[tuple[str, str]]:
         when = f"{readable(time)}, {ago(wall_clock_ms() - epoch_ms(time, zone))}"
         operation = (last["operation"] or last["action"]).lower().replace("_", " ")
         facts.append(("Last write", f"{operation}{': ' + counts if counts else ''}, {when}"))
-    since = f", since {readable(found.first_instant)}" if found.first_instant else ""
-    facts.append(("Timeline", f"{counted(found.num_instants, 'instant')}{since}"))
-    facts.append(("Pending", ", ".join(f"{row['action']} {row['instant']}" for row in found.pending)))
-    facts.append(("Savepoints", ", ".join(found.savepoints)))
-    facts.extend(("Lock", f"held by {each['process'] or each['owner']}") for each in found.locks)
-    facts.extend(("Unknown", each) for each in found.unknown)
+    since = f", since {readable(overview.first_instant)}" if overview.first_instant else ""
+    facts.append(("Timeline", f"{counted(overview.num_instants, 'instant')}{since}"))
+    facts.append(("Pending", ", ".join(f"{row['action']} {row['instant']}" for row in overview.pending)))
+    facts.append(("Savepoints", ", ".join(overview.savepoints)))
+    facts.extend(("Lock", f"held by {lock['process'] or lock['owner']}") for lock in overview.locks)
+    facts.extend(("Unknown", item) for item in overview.unknown)
     return facts
 
 
 def _spread(partition: str, values: Sequence[int]) -> dict[str, Any]:
-    low, median, high = (int(each) for each in np.percentile(values, (0, 50, 95)))
+    low, median, high = (int(item) for item in np.percentile(values, (0, 50, 95)))
     return {
         "partition": partition,
         "num_files": len(values),

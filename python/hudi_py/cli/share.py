@@ -103,7 +103,7 @@ def publish(
     from hudi_py.cli.screen import Screen
     from hudi_py.interop import iceberg as interop
 
-    found = interop.publish(
+    result = interop.publish(
         target.open(),
         catalog,
         name,
@@ -113,9 +113,9 @@ def publish(
     )
     screen = Screen()
     if target.as_json:
-        screen.json(found.to_dict())
+        screen.json(result.to_dict())
     else:
-        text = str(found)
+        text = str(result)
         screen.line(text[:1].upper() + text[1:] + ".")
 
 

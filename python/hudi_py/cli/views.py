@@ -30,23 +30,23 @@ class InstantFilter:
 def instants(table: Table, wanted: InstantFilter) -> list[dict[str, Any]]:
     """Lists instants, newest first, each with what it wrote (None for those that write no rows)."""
     written = {row["instant"]: row for row in records(table.history(archived=wanted.archived))}
-    found = []
+    result = []
     for row in reversed(records(table.instants(archived=wanted.archived))):
         if (wanted.pending and row["state"] == "COMPLETED") or wanted.action not in (None, row["action"]):
             continue
         history = written.get(row["instant"], {}) if row["state"] == "COMPLETED" else {}
         same = history.get("action") == row["action"]
-        found.append({**row, **{name: history.get(name) if same else None for name in _WROTE}})
-    return found[: wanted.limit]
+        result.append({**row, **{name: history.get(name) if same else None for name in _WROTE}})
+    return result[: wanted.limit]
 
 
 def timeline(target: CommandTarget, wanted: InstantFilter) -> None:
     """Implements `hudi-py timeline`."""
-    found, screen = instants(target.open(), wanted), Screen()
+    result, screen = instants(target.open(), wanted), Screen()
     if target.as_json:
-        screen.json_lines(found)
+        screen.json_lines(result)
         return
-    states = [ScreenColumn("state", keep=True)] if any(row["state"] != "COMPLETED" for row in found) else []
+    states = [ScreenColumn("state", keep=True)] if any(row["state"] != "COMPLETED" for row in result) else []
     columns = [INSTANT, ScreenColumn("action", keep=True), *states, ScreenColumn("operation")]
     columns += [*map(number, ("inserted", "updated", "deleted", "size")), ScreenColumn("completed", keep=True)]
     rows = [
@@ -59,7 +59,7 @@ def timeline(target: CommandTarget, wanted: InstantFilter) -> None:
             _size(row["num_bytes"]),
             readable(row["completion_time"]),
         ]
-        for row in found
+        for row in result
     ]
     screen.table(columns, rows, empty="No instants.")
 
@@ -76,16 +76,16 @@ def _check_partition(table: Table, wanted: str, as_of: str | None) -> None:
 def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str | None) -> None:
     """Implements `hudi-py files`."""
     table, screen = target.open(), Screen()
-    found = records(table.files(as_of=as_of))
+    result = records(table.files(as_of=as_of))
     if partition is not None:
         wanted = partition.strip("/")
-        found = [row for row in found if row["partition"] == wanted]
-        if not found:
+        result = [row for row in result if row["partition"] == wanted]
+        if not result:
             _check_partition(table, wanted, as_of)
     if logs:
-        found = [row for row in found if row["log_files"]]
+        result = [row for row in result if row["log_files"]]
     if target.as_json:
-        screen.json_lines(found)
+        screen.json_lines(result)
         return
     rows = [
         [
@@ -96,7 +96,7 @@ def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str |
             len(row["log_files"]) or None,
             _size(row["log_bytes"] or None),
         ]
-        for row in found
+        for row in result
     ]
     columns = [
         ScreenColumn("partition"),
@@ -112,12 +112,12 @@ def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str |
 
 def partitions(target: CommandTarget, as_of: str | None) -> None:
     """Implements `hudi-py partitions`."""
-    found, screen = records(target.open().partitions(as_of=as_of)), Screen()
+    result, screen = records(target.open().partitions(as_of=as_of)), Screen()
     if target.as_json:
-        screen.json_lines(found)
+        screen.json_lines(result)
         return
     rows = [
-        [row["partition"] or ".", row["num_slices"], row["num_files"], show_bytes(row["num_bytes"])] for row in found
+        [row["partition"] or ".", row["num_slices"], row["num_files"], show_bytes(row["num_bytes"])] for row in result
     ]
     columns = [ScreenColumn("partition"), *map(number, ("file slices", "files", "size"))]
     screen.table(columns, rows, empty="No partitions.")
@@ -128,7 +128,7 @@ def schema(target: CommandTarget, meta: bool, as_of: str | None) -> None:
     table, screen = target.open(), Screen()
     columns = table.schema if as_of is None else table.scan(as_of=as_of).schema
     config = {key: table.properties.get(f"hoodie.table.{key}", "") for key in ("recordkey.fields", "partition.fields")}
-    found = [
+    result = [
         {
             "name": field.name,
             "type": str(field.type),
@@ -140,27 +140,27 @@ def schema(target: CommandTarget, meta: bool, as_of: str | None) -> None:
         if meta or field.name not in META_FIELDS
     ]
     if target.as_json:
-        screen.json_lines(found)
+        screen.json_lines(result)
         return
-    required = not all(row["nullable"] for row in found)
+    required = not all(row["nullable"] for row in result)
     heads = [ScreenColumn("column", keep=True), ScreenColumn("type"), ScreenColumn("role", keep=True)]
     heads += [ScreenColumn("null", keep=True)] if required else []
     rows = [
         [row["name"], row["type"], _role(row), *(["" if row["nullable"] else "not null"] if required else [])]
-        for row in found
+        for row in result
     ]
     screen.table(heads, rows, empty="No columns: nothing has been written.")
 
 
 def plans(target: CommandTarget) -> None:
     """`hudi-py plans`."""
-    found, screen = records(target.open().services.pending()), Screen()
+    result, screen = records(target.open().services.pending()), Screen()
     if target.as_json:
-        screen.json_lines(found)
+        screen.json_lines(result)
         return
     rows = [
         [row["instant"], row["service"], row["state"].lower(), row["partition"], row["file_id"], len(row["files"])]
-        for row in found
+        for row in result
     ]
     columns = [INSTANT, ScreenColumn("service", keep=True), ScreenColumn("state", keep=True), ScreenColumn("partition")]
     screen.table([*columns, ScreenColumn("file id"), number("files")], rows, empty="No pending plans.")
@@ -168,13 +168,13 @@ def plans(target: CommandTarget) -> None:
 
 def savepoints(target: CommandTarget) -> None:
     """`hudi-py savepoint list`."""
-    found, screen = records(target.open().savepoints.list()), Screen()
+    result, screen = records(target.open().savepoints.list()), Screen()
     if target.as_json:
-        screen.json_lines(found)
+        screen.json_lines(result)
         return
     names = ("user", "comment", "num_partitions", "num_files")
     rows = [
-        [row["instant"], row["created"].strftime("%Y-%m-%d %H:%M:%S"), *(row[name] for name in names)] for row in found
+        [row["instant"], row["created"].strftime("%Y-%m-%d %H:%M:%S"), *(row[name] for name in names)] for row in result
     ]
     columns = [INSTANT, ScreenColumn("created (UTC)", keep=True), ScreenColumn("user"), ScreenColumn("comment")]
     screen.table([*columns, number("partitions"), number("files")], rows, empty="No savepoints.")
@@ -182,13 +182,13 @@ def savepoints(target: CommandTarget) -> None:
 
 def indexes(target: CommandTarget) -> None:
     """`hudi-py index list`."""
-    found, screen = records(target.open().indexes.list()), Screen()
+    result, screen = records(target.open().indexes.list()), Screen()
     if target.as_json:
-        screen.json_lines({**row, "options": dict(row["options"])} for row in found)
+        screen.json_lines({**row, "options": dict(row["options"])} for row in result)
         return
     rows = [
         [row["name"], row["kind"], ", ".join(row["columns"]), row["function"], "yes" if row["ready"] else "no"]
-        for row in found
+        for row in result
     ]
     columns = [
         ScreenColumn("name", keep=True),
@@ -202,20 +202,20 @@ def indexes(target: CommandTarget) -> None:
 
 def locks(target: CommandTarget) -> None:
     """`hudi-py locks show`."""
-    found, screen = target.open().locks.holders(), Screen()
+    result, screen = target.open().locks.holders(), Screen()
     if target.as_json:
-        screen.json_lines(asdict(each) for each in found)
+        screen.json_lines(asdict(item) for item in result)
         return
-    if not found:
+    if not result:
         screen.note("Nobody holds the table lock.")
-    for each in found:
-        times = {"since": each.since, "expires": each.expires}
+    for item in result:
+        times = {"since": item.since, "expires": item.expires}
         screen.facts(
             [
-                ("owner", each.owner),
-                ("process", each.process),
+                ("owner", item.owner),
+                ("process", item.process),
                 *((name, value.isoformat(" ", "seconds")) for name, value in times.items() if value is not None),
-                ("lock", f"{each.provider} in {each.place}"),
+                ("lock", f"{item.provider} in {item.place}"),
             ]
         )
 

@@ -45,10 +45,10 @@ def _strategy(package: str, known: tuple[str, ...], renamed: Mapping[str, str]) 
 
 
 def _layout(value: str) -> str:
-    found = value.strip().upper().replace("Z-ORDER", "ZORDER")
-    if found not in LAYOUTS:
+    result = value.strip().upper().replace("Z-ORDER", "ZORDER")
+    if result not in LAYOUTS:
         raise ValueError("one of " + ", ".join(LAYOUTS))
-    return found
+    return result
 
 
 LAYOUTS: Final = ("LINEAR", "ZORDER", "HILBERT")
@@ -221,10 +221,10 @@ SORT_BY_KEY_LAST = flag(
 
 
 def _slice_orders(value: str) -> tuple[str, ...]:
-    found = tuple(part.strip().upper() for part in value.split(",") if part.strip())
-    if not found or not {*found} <= {"SIZE", "INSTANT_TIME"}:
+    result = tuple(part.strip().upper() for part in value.split(",") if part.strip())
+    if not result or not {*result} <= {"SIZE", "INSTANT_TIME"}:
         raise ValueError("SIZE, INSTANT_TIME, or both, separated by commas")
-    return found
+    return result
 
 
 _PARALLEL = "How many threads of Spark's driver Apache Hudi uses."

@@ -62,15 +62,15 @@ class Problems:
         try:
             yield
         except ConfigError as error:
-            self._errors += [each for each in error.problems or (error,) if str(each) not in map(str, self._errors)]
+            self._errors += [item for item in error.problems or (error,) if str(item) not in map(str, self._errors)]
 
     def check(self) -> None:
         """Raises one ConfigError for all collected problems, in order."""
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
-            each = "; ".join(f"({number}) {error}" for number, error in enumerate(self._errors, 1))
-            several = ConfigError(f"{len(self._errors)} options are not valid: {each}", **self._errors[0].fields)
+            item = "; ".join(f"({number}) {error}" for number, error in enumerate(self._errors, 1))
+            several = ConfigError(f"{len(self._errors)} options are not valid: {item}", **self._errors[0].fields)
             several.problems = tuple(self._errors)
             raise several
 
@@ -229,11 +229,11 @@ def _names(value: str) -> tuple[str, ...]:
 
 
 def _pairs(value: str) -> tuple[tuple[str, str], ...]:
-    found = [pair.partition("=") for pair in value.split(",") if pair.strip()]
-    for name, equals, _ in found:
+    result = [pair.partition("=") for pair in value.split(",") if pair.strip()]
+    for name, equals, _ in result:
         if not equals:
             raise ValueError(f"pairs such as a=b, separated by commas; {name!r} has no value")
-    return tuple((name.strip(), text.strip()) for name, _, text in found)
+    return tuple((name.strip(), text.strip()) for name, _, text in result)
 
 
 def _flag(value: str) -> bool:

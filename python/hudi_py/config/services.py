@@ -339,7 +339,7 @@ def cleaning_policy(options: Options) -> str:
 
 def check_clean(options: Options) -> None:
     """Raises ConfigError if partitions are chosen by name or pattern while incremental cleaning is on."""
-    chosen = next((each for each in (CLEAN_PARTITIONS_SELECTED, CLEAN_PARTITION_REGEX) if options.get(each)), None)
+    chosen = next((item for item in (CLEAN_PARTITIONS_SELECTED, CLEAN_PARTITION_REGEX) if options.get(item)), None)
     if chosen is not None and options.get(CLEAN_INCREMENTAL):
         raise ConfigError(
             f"Option {options.name_of(chosen)} cannot be used with incremental cleaning, which chooses the partitions "

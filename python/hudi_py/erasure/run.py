@@ -114,7 +114,7 @@ def erase(
     began, uri = _now(), context.storage.uri
     prepared = prepare(context, condition, keys)
     plan = prepared.plan
-    savepoints = [] if delete_savepoints else [f"the savepoint {each}" for each in plan.savepoints]
+    savepoints = [] if delete_savepoints else [f"the savepoint {savepoint}" for savepoint in plan.savepoints]
     in_the_way = list(plan.in_the_way)
     if savepoints:
         in_the_way.insert(0, f"{', '.join(savepoints)} keeps files with the rows; delete it (delete_savepoints=True)")

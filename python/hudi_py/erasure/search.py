@@ -72,8 +72,8 @@ class Search:
         files = [info for info in self._files if kind_of(info.path) in (BASE, LOG, CHANGES)]
         self.progress.phase("looking for keys", files=len(files))
         # files that cannot be read are reported when their versions are counted
-        found = in_threads(lambda info: self._tried(one, info), files, self.threads)
-        return pa.chunked_array([part for part in found if part is not None], pa.string()).unique()
+        result = in_threads(lambda info: self._tried(one, info), files, self.threads)
+        return pa.chunked_array([part for part in result if part is not None], pa.string()).unique()
 
     def run(self, wanted: ErasureScope) -> Searched:
         """Returns the files that contain something of the rows. Indexes and Iceberg's manifests hold values of files,
@@ -85,7 +85,7 @@ class Search:
         data = [info for info in files if kind_of(info.path) in (BASE, LOG, CHANGES)]
         others = [info for info in files if kind_of(info.path) not in (BASE, LOG, CHANGES)]
         counted = in_threads(
-            lambda info: self._tried(lambda each: self._versions(each, wanted), info, unread), data, self.threads
+            lambda info: self._tried(lambda item: self._versions(item, wanted), info, unread), data, self.threads
         )
         traces = [
             Trace(info.path, kind_of(info.path), count, _note(info.path))
@@ -227,10 +227,10 @@ class _Judge:
 
     @cached_property
     def _named(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        result: dict[str, list[str]] = {}
         for path in self.harmless:
-            found.setdefault(path.rpartition("/")[2], []).append(path)
-        return found
+            result.setdefault(path.rpartition("/")[2], []).append(path)
+        return result
 
 
 def kind_of(path: str) -> str:
@@ -292,12 +292,12 @@ def _bytes_of(file: pq.ParquetFile) -> Iterator[bytes]:
 def _has_word(content: bytes, text: bytes) -> bool:
     """Tells whether a text occurs in the bytes as a word of its own. A number must be a text or a part of a path."""
     number = text.isdigit()
-    at = content.find(text)
-    while at >= 0:
-        before, behind = content[at - 1 : at], content[at + len(text) : at + len(text) + 1]
+    position = content.find(text)
+    while position >= 0:
+        before, behind = content[position - 1 : position], content[position + len(text) : position + len(text) + 1]
         if number and before and behind and before[0] in _BEFORE and behind[0] in _AFTER:
             return True
         if not number and not (before and before[0] in _WORD) and not (behind and behind[0] in _WORD):
             return True
-        at = content.find(text, at + 1)
+        position = content.find(text, position + 1)
     return False

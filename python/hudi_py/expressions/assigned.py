@@ -201,17 +201,17 @@ class _ValueBinder(Binder):
     def case(self, tree: Any, depth: int) -> Node:
         import sqlglot.expressions
 
-        conditions = [each.this for each in tree.args["ifs"]]
+        conditions = [arg.this for arg in tree.args["ifs"]]
         if tree.this is not None:
-            conditions = [sqlglot.expressions.EQ(this=tree.this, expression=each) for each in conditions]
-        values = [each.args["true"] for each in tree.args["ifs"]]
+            conditions = [sqlglot.expressions.EQ(this=tree.this, expression=condition) for condition in conditions]
+        values = [arg.args["true"] for arg in tree.args["ifs"]]
         return self.chosen(conditions, [*values, tree.args.get("default")], depth)
 
     def chosen(self, conditions: Sequence[Any], values: Sequence[Any], depth: int) -> Node:
-        bound = [Literal(None, pa.null()) if each is None else self.bind(each, depth) for each in values]
+        bound = [Literal(None, pa.null()) if value is None else self.bind(value, depth) for value in values]
         kind = self.one_kind(bound)
         folded = tuple(self.fold(node, kind) for node in bound)
-        return Case(kind, tuple(self.condition(each, depth) for each in conditions), folded)
+        return Case(kind, tuple(self.condition(condition, depth) for condition in conditions), folded)
 
     def cast_of(self, tree: Any, depth: int) -> Node:
         named = str(getattr(tree.to.this, "name", tree.to.this)).upper()
@@ -233,7 +233,7 @@ class _ValueBinder(Binder):
         kinds = [kind_of(left), kind_of(right)]
         kind = common_type(*kinds)
         self.note([left, right], kind or pa.null())
-        if kind is None or not all(is_number(each) or pa.types.is_null(each) for each in kinds):
+        if kind is None or not all(is_number(kind) or pa.types.is_null(kind) for kind in kinds):
             raise self.refuse(f"{operator} of {kinds[0]} and {kinds[1]}")
         if pa.types.is_null(kind):
             return Literal(None, pa.null())

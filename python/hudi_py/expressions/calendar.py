@@ -97,9 +97,9 @@ def local_times(
     def of(letter: str, low: int, high: int, default: int) -> Longs:
         if letter not in values:
             return np.full(rows, default, np.int64)
-        found = np.where(given[letter], values[letter], default) if letter in given else values[letter]
-        np.logical_and(exist, (found >= low) & (found <= high), out=exist)
-        return np.clip(found, low, high)
+        result = np.where(given[letter], values[letter], default) if letter in given else values[letter]
+        np.logical_and(exist, (result >= low) & (result <= high), out=exist)
+        return np.clip(result, low, high)
 
     year = of("y", *years)
     month, day, in_year = of("M", 1, 12, 1), of("d", 1, 31, 1), of("D", 1, 366, 1)
@@ -118,15 +118,15 @@ def local_times(
 def named_months(texts: pa.StringArray) -> Longs:
     """Returns months by English names or their first three letters, in any case; 1 for other text."""
     short = pa.array([name[:3].lower() for name in MONTHS])
-    found = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, 3)), value_set=short)
-    return np.asarray(pc.fill_null(found, 0).to_numpy(), np.int64) + 1
+    result = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, 3)), value_set=short)
+    return np.asarray(pc.fill_null(result, 0).to_numpy(), np.int64) + 1
 
 
 def offsets_of(texts: pa.StringArray, second: int) -> Longs:
     """Parses offsets such as `Z`, `+01`, `+0130` and `+01:30:15`; 0 for empty text."""
     digits = pc.utf8_rpad(pc.replace_substring_regex(texts, "[^0-9]", ""), 6, padding="0")
     hours, minutes, seconds = (
-        pc.utf8_slice_codeunits(digits, at, at + 2).cast(pa.int64()).to_numpy() for at in (0, 2, 4)
+        pc.utf8_slice_codeunits(digits, index, index + 2).cast(pa.int64()).to_numpy() for index in (0, 2, 4)
     )
     size: Longs = (hours * 3600 + minutes * 60 + seconds) * second
     return np.where(np.asarray(pc.starts_with(texts, "-")), -size, size)

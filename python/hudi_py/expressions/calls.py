@@ -162,11 +162,11 @@ def _upper(arrays: Sequence[pa.Array]) -> pa.Array:
     return _by_text(arrays[0], pc.ascii_upper, str.upper)
 
 
-def _by_text(texts: pa.Array, kernel: Callable[[pa.Array], pa.Array], each: Callable[[str], str]) -> pa.Array:
+def _by_text(texts: pa.Array, kernel: Callable[[pa.Array], pa.Array], function: Callable[[str], str]) -> pa.Array:
     if pc.all(pc.string_is_ascii(texts), min_count=0).as_py():
         return kernel(texts)
     # one value at a time: Arrow maps single characters, but Java and Python whole text
-    return pa.array([None if text is None else each(text) for text in texts.to_pylist()], pa.string())
+    return pa.array([None if text is None else function(text) for text in texts.to_pylist()], pa.string())
 
 
 FUNCTIONS: dict[str, Callable[[Sequence[pa.Array]], pa.Array]] = {

@@ -39,8 +39,8 @@ def is_number(kind: pa.DataType) -> bool:
 
 def names_zone(text: str) -> bool:
     """Tells whether a text that is read as a timestamp names its zone."""
-    found = _TIMESTAMP_TEXT.fullmatch(text.strip(_BLANKS))
-    return found is not None and found.groups()[-1] is not None
+    match = _TIMESTAMP_TEXT.fullmatch(text.strip(_BLANKS))
+    return match is not None and match.groups()[-1] is not None
 
 
 def converts(value: object, target: pa.DataType) -> bool:

@@ -91,10 +91,12 @@ class Filter:
         certain, True is not."""
         result = [True] * len(known)
         alike: dict[tuple[str, ...], list[int]] = {}
-        for at, values in enumerate(known):
-            alike.setdefault(tuple(values), []).append(at)
+        for index, values in enumerate(known):
+            alike.setdefault(tuple(values), []).append(index)
         for names, places in alike.items():
-            columns = [pa.array([known[at][name] for at in places], known[places[0]][name].type) for name in names]
+            columns = [
+                pa.array([known[index][name] for index in places], known[places[0]][name].type) for name in names
+            ]
             rows = pa.RecordBatch.from_arrays(columns, names=list(names))
             for node in self.conjuncts():
                 needed = node.columns()
@@ -105,8 +107,8 @@ class Filter:
                         continue
                     if isinstance(found, pa.Scalar):
                         found = pa.repeat(found, len(places))
-                    for at, value in zip(places, found.to_pylist(), strict=True):
-                        result[at] = result[at] and value is True
+                    for index, value in zip(places, found.to_pylist(), strict=True):
+                        result[index] = result[index] and value is True
         return result
 
 

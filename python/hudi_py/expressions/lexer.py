@@ -50,20 +50,20 @@ class Lexeme:
 
 def lexemes(text: str) -> Iterator[Lexeme]:
     """Yields the lexemes of a text from left to right, without the blanks between them."""
-    at = 0
-    while found := _LEXEME.match(text, at):
-        kind, start, at = str(found.lastgroup), at, found.end()
+    position = 0
+    while match := _LEXEME.match(text, position):
+        kind, start, position = str(match.lastgroup), position, match.end()
         if kind == "bracketed":
-            at, closed = _end_of_comment(text, at)
+            position, closed = _end_of_comment(text, position)
             kind = "comment" if closed else "other"
         if kind != "blank":
-            yield Lexeme(kind, start, at)
+            yield Lexeme(kind, start, position)
 
 
-def _end_of_comment(text: str, at: int) -> tuple[int, bool]:
+def _end_of_comment(text: str, index: int) -> tuple[int, bool]:
     """Returns the end of a bracketed comment, which may contain others, and whether it is closed."""
     depth = 1
-    while depth and (bracket := _BRACKET.search(text, at)):
+    while depth and (bracket := _BRACKET.search(text, index)):
         depth += 1 if bracket[0] == "/*" else -1
-        at = bracket.end()
-    return (len(text), False) if depth else (at, True)
+        index = bracket.end()
+    return (len(text), False) if depth else (index, True)

@@ -38,11 +38,11 @@ class TextPart:
 
 def text_constants(text: str) -> Iterator[TextPart]:
     """Yields the text constants and comments of an expression, from left to right."""
-    for each in lexemes(text):
-        if each.kind in ("text", "raw"):
-            yield TextPart(each.start, each.end, text_value(text[each.start : each.end]))
-        elif each.kind == "comment" or (each.kind == "other" and text.startswith("/*", each.start)):
-            yield TextPart(each.start, each.end, None)
+    for lexeme in lexemes(text):
+        if lexeme.kind in ("text", "raw"):
+            yield TextPart(lexeme.start, lexeme.end, text_value(text[lexeme.start : lexeme.end]))
+        elif lexeme.kind == "comment" or (lexeme.kind == "other" and text.startswith("/*", lexeme.start)):
+            yield TextPart(lexeme.start, lexeme.end, None)
 
 
 def text_value(constant: str) -> str:
@@ -79,15 +79,15 @@ def plain(text: str) -> str:
 def _value(quoted: str) -> str:
     """Evaluates a quoted text constant."""
 
-    def unescaped(found: re.Match[str]) -> str:
-        if found["doubled"]:
-            own = found["doubled"][0] == quoted[0]
-            return found["doubled"][0] if own else found["doubled"]
-        if found["one"]:
-            return _NAMED.get(found["one"], found["one"])
-        if found["octal"]:
-            return chr(int(found["octal"], 8))
-        code = int(found["four"] or found["eight"], 16)
+    def unescaped(match: re.Match[str]) -> str:
+        if match["doubled"]:
+            own = match["doubled"][0] == quoted[0]
+            return match["doubled"][0] if own else match["doubled"]
+        if match["one"]:
+            return _NAMED.get(match["one"], match["one"])
+        if match["octal"]:
+            return chr(int(match["octal"], 8))
+        code = int(match["four"] or match["eight"], 16)
         return chr(code) if code <= _LAST_CODE else "?"
 
     made = _ESCAPE.sub(unescaped, quoted[1:-1])

@@ -83,11 +83,11 @@ def indexed_columns(
         SchemaMismatchError: the schema is not an Avro record.
     """
     fields = _AvroFields(schema_json) if schema_json else None
-    found: dict[str, IndexedColumn] = {}
+    result: dict[str, IndexedColumn] = {}
     if meta_columns:
-        found = {name: IndexedColumn(name, ValueType.STRING) for name in ALWAYS}
+        result = {name: IndexedColumn(name, ValueType.STRING) for name in ALWAYS}
     if fields is None:
-        return tuple(found.values())
+        return tuple(result.values())
     if names:
         for name in names:
             if name in ALWAYS:  # included already, or missing in a table without meta columns
@@ -96,17 +96,17 @@ def indexed_columns(
             if column is None and meta_columns and name in (*META_FIELDS, OPERATION):
                 column = IndexedColumn(name, ValueType.STRING)
             if column is not None and _supported(column, index_version):
-                found[name] = column
-        return tuple(found.values())
+                result[name] = column
+        return tuple(result.values())
     own = (fields.column(name) for name in fields.names() if name not in META_FIELDS and name != OPERATION)
     supported = (column for column in own if column is not None and _supported(column, index_version))
-    return (*found.values(), *islice(supported, max(limit, 0)))
+    return (*result.values(), *islice(supported, max(limit, 0)))
 
 
 def named_columns(schema_json: str, names: Sequence[str]) -> tuple[IndexedColumn, ...]:
     """The columns with exactly these names, in this order, and their types in the schema; see `indexed_columns`."""
-    found = {column.name: column for column in indexed_columns(schema_json, names=names)}
-    return tuple(found[name] for name in names if name in found)
+    result = {column.name: column for column in indexed_columns(schema_json, names=names)}
+    return tuple(result[name] for name in names if name in result)
 
 
 def _supported(column: IndexedColumn, index_version: int) -> bool:
@@ -202,5 +202,5 @@ def _column(name: str, kind: Any) -> IndexedColumn | None:
         precision, scale = kind.get("precision"), kind.get("scale", 0)
         if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision and precision > 0:
             return IndexedColumn(name, ValueType.DECIMAL, precision, scale)
-    found = _LOGICAL.get((str(base), str(logical))) or _PRIMITIVES.get(str(base))
-    return None if found is None else IndexedColumn(name, found)
+    value = _LOGICAL.get((str(base), str(logical))) or _PRIMITIVES.get(str(base))
+    return None if value is None else IndexedColumn(name, value)

@@ -66,8 +66,8 @@ def ranges_of_files(
             return None
 
     listed = list(files)
-    found = when_remote(storage, one, listed) if sidecars else in_threads(one, listed)
-    yield from zip(listed, found, strict=True)
+    result = when_remote(storage, one, listed) if sidecars else in_threads(one, listed)
+    yield from zip(listed, result, strict=True)
 
 
 def ranges_of_file(
@@ -117,7 +117,7 @@ def _block_ranges(storage: Storage, block: LogBlock, columns: Sequence[IndexedCo
     if not schema_json:
         raise CorruptFileError(f"Data block at byte {block.content_offset} of {block.path} has no SCHEMA")
     # the types in which the records were written; for missing columns the type does not matter
-    written = {column.name: column for column in named_columns(schema_json, [each.name for each in columns])}
+    written = {column.name: column for column in named_columns(schema_json, [column.name for column in columns])}
     stored = [written.get(column.name, column) for column in columns]
     heads = {column.name.partition(".")[0] for column in columns}
     schema = json.loads(schema_json)

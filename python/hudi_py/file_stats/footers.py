@@ -57,42 +57,42 @@ def footer_ranges(
         FileNotFoundError: there is no such file.
     """
     with open_parquet(storage, path) as file:
-        found, unknown = _of_metadata(file.metadata, columns, nan)
+        result, unknown = _of_metadata(file.metadata, columns, nan)
         if unknown:
             _read(file, path, unknown)
-    return ColumnRanges.of(found)
+    return ColumnRanges.of(result)
 
 
 def written_ranges(
     storage: Storage, path: str, metadata: pq.FileMetaData, columns: Sequence[IndexedColumn], nan: Collection[str]
 ) -> ColumnRanges:
     """As `footer_ranges`, with the footer in memory: opens the file only if the footer is not enough."""
-    found, unknown = _of_metadata(metadata, columns, nan)
+    result, unknown = _of_metadata(metadata, columns, nan)
     if unknown:
         with open_parquet(storage, path) as file:
             _read(file, path, unknown)
-    return ColumnRanges.of(found)
+    return ColumnRanges.of(result)
 
 
 def _of_metadata(
     metadata: pq.FileMetaData, columns: Sequence[IndexedColumn], nan: Collection[str] | None
 ) -> tuple[list[Range], list[Range]]:
     """The ranges of the existing columns, and those among them that the footer does not determine."""
-    places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
+    places = {metadata.schema.column(index).path: index for index in range(len(metadata.schema))}
     nan = _nan_columns(metadata) if nan is None else nan
-    found: list[Range] = []
+    result: list[Range] = []
     unknown: list[Range] = []
     for column in columns:
-        at = places.get(column.name)
-        stored = None if at is None else stored_column(metadata.schema.column(at), column.name)
-        if at is None or stored is None:
+        position = places.get(column.name)
+        stored = None if position is None else stored_column(metadata.schema.column(position), column.name)
+        if position is None or stored is None:
             continue
         known = None if nan is None else column.name in nan
-        whole, complete = _of_column(metadata, at, stored, known)
-        found.append(whole)
+        whole, complete = _of_column(metadata, position, stored, known)
+        result.append(whole)
         if not complete:
             unknown.append(whole)
-    return found, unknown
+    return result, unknown
 
 
 def covers_nan(metadata: pq.FileMetaData, name: str) -> bool:
@@ -145,15 +145,15 @@ def _include_bounds(whole: Range, statistics: pq.Statistics, column: IndexedColu
     return True
 
 
-def _of_column(metadata: pq.FileMetaData, at: int, column: IndexedColumn, nan: bool | None) -> tuple[Range, bool]:
+def _of_column(metadata: pq.FileMetaData, position: int, column: IndexedColumn, nan: bool | None) -> tuple[Range, bool]:
     """The range of a column in a footer, and whether it is complete."""
     whole = Range(column)
-    physical = metadata.schema.column(at).physical_type
+    physical = metadata.schema.column(position).physical_type
     is_float = column.type in _FLOATS
     trusted = not is_float or nan is not None or _knows_nan(metadata)
     complete = True
     for group in range(metadata.num_row_groups):
-        chunk = metadata.row_group(group).column(at)
+        chunk = metadata.row_group(group).column(position)
         whole.values += chunk.num_values
         whole.size += chunk.total_compressed_size
         whole.raw_size += chunk.total_uncompressed_size
@@ -192,11 +192,11 @@ def _decoded(raw: Any, column: IndexedColumn) -> Bound:
 
 def _read(file: pq.ParquetFile, path: str, unknown: Sequence[Range]) -> None:
     """Computes the ranges from the values; sizes do not change."""
-    fresh = [replace(each, low=None, high=None, values=0, nulls=0) for each in unknown]
-    names = [each.column.name for each in fresh]
+    fresh = [replace(item, low=None, high=None, values=0, nulls=0) for item in unknown]
+    names = [item.column.name for item in fresh]
     for batch in all_batches(file, f"base file {path}", columns=names):
-        for each in fresh:
-            add_values(each, leaf(batch, each.column.name))
-    for each, made in zip(unknown, fresh, strict=True):
-        each.low, each.high, each.nulls, each.values = made.low, made.high, made.nulls, made.values
-        widen_zeros(each)
+        for item in fresh:
+            add_values(item, leaf(batch, item.column.name))
+    for item, made in zip(unknown, fresh, strict=True):
+        item.low, item.high, item.nulls, item.values = made.low, made.high, made.nulls, made.values
+        widen_zeros(item)

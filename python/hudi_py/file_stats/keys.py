@@ -62,11 +62,11 @@ class KeyReader:
 
     def live(self, slice_: FileSlice, keys: pa.Array) -> Mask:
         """Whether the slice has a row for each of the keys."""
-        found, wanted = np.zeros(len(keys), np.bool_), TextSet(keys)
+        result, wanted = np.zeros(len(keys), np.bool_), TextSet(keys)
         for some in self.of_slice(slice_):
             places = wanted.find(some)
-            found[places[places >= 0]] = True
-        return found
+            result[places[places >= 0]] = True
+        return result
 
     def ordering_of(self, slice_: FileSlice, keys: pa.Array) -> pa.Table:
         """`_hoodie_record_key` and the ordering columns of a slice's rows with these keys (string, distinct)."""
@@ -174,8 +174,8 @@ def written_log_changes(
         unsure.append(data.filter(pc.is_in(data, value_set=reader.deleted_by(before.log_files))))
     checked = pa.concat_arrays(unsure) if unsure else pa.array([], pa.string())
     if len(checked):
-        found = log_file_changes(reader, before, log, checked)
-        changes = KeyChanges(found.added, pa.concat_arrays([changes.removed, found.removed]))
+        result = log_file_changes(reader, before, log, checked)
+        changes = KeyChanges(result.added, pa.concat_arrays([changes.removed, result.removed]))
     return changes
 
 

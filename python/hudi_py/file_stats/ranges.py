@@ -99,12 +99,12 @@ class ColumnRanges:
         """The ranges, one row each."""
         # a loop over columns, not rows
         arrays = [
-            pa.array([each.column.name for each in ranges], pa.string()),
-            pa.array([int(each.column.type) for each in ranges], pa.int32()),
-            pa.array([each.column.detail for each in ranges], pa.string()),
-            _bounds([(each.column.type, each.low) for each in ranges]),
-            _bounds([(each.column.type, each.high) for each in ranges]),
-            *(pa.array([getattr(each, name) for each in ranges], pa.int64()) for name in _COUNTS),
+            pa.array([range_.column.name for range_ in ranges], pa.string()),
+            pa.array([int(range_.column.type) for range_ in ranges], pa.int32()),
+            pa.array([range_.column.detail for range_ in ranges], pa.string()),
+            _bounds([(range_.column.type, range_.low) for range_ in ranges]),
+            _bounds([(range_.column.type, range_.high) for range_ in ranges]),
+            *(pa.array([getattr(range_, name) for range_ in ranges], pa.int64()) for name in _COUNTS),
         ]
         return cls(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
 
@@ -210,12 +210,12 @@ def column_ranges(
     rows = 0
     for batch in data:
         rows += batch.num_rows
-        for each in ranges:
-            add_values(each, leaf(batch, each.column.name))
+        for range_ in ranges:
+            add_values(range_, leaf(batch, range_.column.name))
     if not rows:
         return ColumnRanges.of([Range(IndexedColumn(column.name, ValueType.NULL)) for column in columns])
-    for each in ranges:
-        widen_zeros(each)
+    for range_ in ranges:
+        widen_zeros(range_)
     return ColumnRanges.of(ranges)
 
 
@@ -250,8 +250,8 @@ def add_values(target: Range, array: pa.Array) -> None:
         low, high = _float_bounds(array)
         target.include(low, high)
         return
-    found = pc.min_max(array)
-    for scalar in (found["min"], found["max"]):
+    result = pc.min_max(array)
+    for scalar in (result["min"], result["max"]):
         bound = _bound(scalar, kind, target.column)
         target.include(bound, bound)
 

@@ -49,20 +49,20 @@ def last_of_each(ids: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64
 def numbered(prefix: str, first: int, count: int) -> pa.StringArray:
     """Returns `prefix` followed by each of the numbers `first` to `first + count`, ten times as fast as a cast."""
     head = np.frombuffer(prefix.encode(), np.uint8)
-    parts, at = [pa.array([], pa.string())], first
-    while at < first + count:
-        digits = len(str(at))
-        rows = min(first + count, 10**digits) - at
+    parts, offset = [pa.array([], pa.string())], first
+    while offset < first + count:
+        digits = len(str(offset))
+        rows = min(first + count, 10**digits) - offset
         texts = np.empty((rows, len(head) + digits), np.uint8)
         texts[:, : len(head)] = head
-        left = np.arange(at, at + rows, dtype=np.uint64)
+        left = np.arange(offset, offset + rows, dtype=np.uint64)
         for place in range(texts.shape[1] - 1, len(head) - 1, -1):
             tenth = left // np.uint64(10)
             texts[:, place] = left - tenth * np.uint64(10) + np.uint64(ord("0"))
             left = tenth
         offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(texts.shape[1])
         parts.append(pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(texts)))
-        at += rows
+        offset += rows
     return parts[-1] if len(parts) == 2 else pa.concat_arrays(parts)
 
 

@@ -193,9 +193,9 @@ def parse_type(text: str, column: str) -> Vector | str:
     Raises:
         SchemaMismatchError: it is none of them.
     """
-    found = _DESCRIPTOR.fullmatch(text)
-    name = found[1].upper() if found else ""
-    given = [part.strip() for part in found[2].split(",")] if found and (found[2] or "").strip() else []
+    match = _DESCRIPTOR.fullmatch(text)
+    name = match[1].upper() if match else ""
+    given = [part.strip() for part in match[2].split(",")] if match and (match[2] or "").strip() else []
     if name in (BLOB, VARIANT) and not given:
         return name
     if name == "VECTOR" and 1 <= len(given) <= 3 and re.fullmatch(r"0*[1-9][0-9]{0,9}", given[0], re.ASCII):
@@ -289,16 +289,16 @@ def vector_columns(avro: Mapping[str, Any]) -> dict[str, Vector]:
     known = {kind["name"]: kind for kind in _shared(avro) if kind["logicalType"] == "vector"}
     if not known:
         return {}
-    found = {}
-    for each in fields:
-        kind = each["type"]
+    result = {}
+    for field in fields:
+        kind = field["type"]
         branches = kind if isinstance(kind, list) else [kind]
         for branch in branches:
             node = known.get(branch) if isinstance(branch, str) else branch
             if isinstance(node, dict) and node.get("logicalType") == "vector":
                 element = str(node.get("elementType", "FLOAT")).upper()
-                found[each["name"]] = Vector(int(node["dimension"]), element)
-    return found
+                result[field["name"]] = Vector(int(node["dimension"]), element)
+    return result
 
 
 def vector_footer(columns: Mapping[str, Vector]) -> dict[str, str]:

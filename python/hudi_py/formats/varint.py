@@ -13,7 +13,7 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, offset: int) -> tuple[int, int]:
     """Reads the number at an offset, and returns it with the offset after it. Avro's zigzag form is twice a
     non-negative number.
 
@@ -21,10 +21,10 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         ValueError: the data ends within the number, or it has more than 64 bits.
     """
     value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
+    while offset < len(data) and shift < 64:
+        byte = data[offset]
         value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte < 0x80:
-            return value, at
-    raise ValueError(at)
+            return value, offset
+    raise ValueError(offset)

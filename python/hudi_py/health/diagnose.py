@@ -78,12 +78,12 @@ def diagnose(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # damage becomes findings
-        found = list(_of_table(facts))
+        result = list(_of_table(facts))
     libraries = environment() if with_environment else {}
-    found += check_environment(libraries) if with_environment else ()
-    unique = {(finding.code, finding.subject, finding.what): finding for finding in found}
+    result += check_environment(libraries) if with_environment else ()
+    unique = {(finding.code, finding.subject, finding.what): finding for finding in result}
     ordered = sorted(
-        unique.values(), key=lambda each: (-each.severity, _ORDER[each.code], each.instant or "", each.what)
+        unique.values(), key=lambda item: (-item.severity, _ORDER[item.code], item.instant or "", item.what)
     )
     return Diagnosis(
         storage.uri,
@@ -135,17 +135,17 @@ def _guarded(check: Check, facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _without_repeated(found: list[Finding]) -> tuple[Finding, ...]:
+def _without_repeated(findings: list[Finding]) -> tuple[Finding, ...]:
     """Returns findings without those that others explain: a file that cannot be read is named once."""
     lost = {
         path
-        for finding in found
+        for finding in findings
         if finding.code in ("files.missing", "files.short", "files.replaced")
         for path in finding.paths
     }
     seen: set[str] = set()
     kept = []
-    for finding in found:
+    for finding in findings:
         if finding.code == "files.corrupt":
             if lost.intersection(finding.paths) or seen.intersection(finding.paths):
                 continue

@@ -32,36 +32,36 @@ def environment() -> dict[str, str]:
 
     Looks into files and asks another Python, if Spark would use one.
     """
-    found = {
+    result = {
         "hudi-py": _version("hudi-py") or "not installed",
         "hudi_py": str(Path(__file__).resolve().parents[1]),
         "python": f"{platform.python_version()} ({sys.executable})",
         **{name: version for name in _PACKAGES if (version := _version(name))},
     }
-    if "pyspark" in found:
+    if "pyspark" in result:
         python = spark_python()
-        found["spark python"] = python or "none"
+        result["spark python"] = python or "none"
         if python is not None:
-            found["spark hudi-py"] = _hudi_of(python)
-        found["java"] = java_release() or "none"
-    return found
+            result["spark hudi-py"] = _hudi_of(python)
+        result["java"] = java_release() or "none"
+    return result
 
 
-def check_environment(found: dict[str, str]) -> Iterator[Finding]:
+def check_environment(result: dict[str, str]) -> Iterator[Finding]:
     """Yields findings about the environment, from `environment`."""
-    if "pyspark" not in found:
+    if "pyspark" not in result:
         return
-    loaded = found.get("spark hudi-py", "").partition("|")[2]
-    if loaded != str(Path(found["hudi_py"]) / "__init__.py"):
+    loaded = result.get("spark hudi-py", "").partition("|")[2]
+    if loaded != str(Path(result["hudi_py"]) / "__init__.py"):
         yield Finding(
             "environment.spark",
-            f"Spark's Python is {found['spark python']}, which loads hudi-py from {loaded or 'nowhere'}; this process "
-            f"has it from {found['hudi_py']}",
-            details=found,
+            f"Spark's Python is {result['spark python']}, which loads hudi-py from {loaded or 'nowhere'}; this process "
+            f"has it from {result['hudi_py']}",
+            details=result,
         )
-    release = found["java"].split(" ")[0].partition(".")[0]
+    release = result["java"].split(" ")[0].partition(".")[0]
     if not release.isdecimal() or int(release) < _MIN_JAVA:
-        yield Finding("environment.java", f"PySpark {found['pyspark']} needs Java {_MIN_JAVA}; found {found['java']}")
+        yield Finding("environment.java", f"PySpark {result['pyspark']} needs Java {_MIN_JAVA}; found {result['java']}")
 
 
 def spark_python() -> str | None:
@@ -74,10 +74,10 @@ def java_release() -> str | None:
     """Returns release and home of the Java that PySpark would start, from its file `release`; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     if not home:
-        found = shutil.which("java")
-        if found is None:
+        result = shutil.which("java")
+        if result is None:
             return None
-        home = str(Path(found).resolve().parent.parent)
+        home = str(Path(result).resolve().parent.parent)
     try:
         text = (Path(home) / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:  # an installation without the file, or none

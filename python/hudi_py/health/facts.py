@@ -44,12 +44,12 @@ class ListedStorage(FolderStorage):
 
     def list(self, path: str = "") -> list[FileInfo]:
         with self._guard:
-            found = self._listed.get(path)
-        if found is None:
-            found = self._storage.list(path)
+            value = self._listed.get(path)
+        if value is None:
+            value = self._storage.list(path)
             with self._guard:
-                self._listed[path] = found
-        return list(found)
+                self._listed[path] = value
+        return list(value)
 
     def put(self, path: str, data: bytes) -> None:
         self._refuse(path)
@@ -146,7 +146,7 @@ class Facts:
                 return None
 
         writes = self.active.write_completed
-        return dict(zip((each.file_name for each in writes), when_remote(self.storage, read, writes), strict=True))
+        return dict(zip((write.file_name for write in writes), when_remote(self.storage, read, writes), strict=True))
 
     @cached_property
     def commits(self) -> Mapping[str, CommitMetadata | None]:
@@ -182,17 +182,17 @@ class Facts:
     def folders(self) -> Mapping[str, Sequence[FileInfo]]:
         """Lists the files of every folder outside `.hoodie`, by the folder's path. Folders of an unpartitioned table
         are left out."""
-        found: dict[str, Sequence[FileInfo]] = {}
+        result: dict[str, Sequence[FileInfo]] = {}
         folders = [""]
         while folders:
             below: list[str] = []
             for folder, children in zip(folders, when_remote(self.storage, self.storage.list, folders), strict=True):
                 files = [child for child in children if not child.is_dir]
-                found[folder] = files
+                result[folder] = files
                 if self.table.partition_fields or not any(is_metafile(info) for info in files):
                     below += [child.path for child in children if child.is_dir and child.name != META_FOLDER]
             folders = below
-        return found
+        return result
 
     @cached_property
     def data_folders(self) -> tuple[str, ...]:

@@ -223,7 +223,7 @@ def _foreign(storage: Storage, path: str, size: int, blocks: Sequence[LogBlock])
     name = parse_log_file_name(path.rpartition("/")[2])
     if name is None:
         return None
-    others = [each for each in blocks if each.type not in _WITHOUT_ROWS and each.instant_time != name.instant]
+    others = [block for block in blocks if block.type not in _WITHOUT_ROWS and block.instant_time != name.instant]
     file = LogFile(PartitionPath(path.rpartition("/")[0]), name, size)
     return damage_of(storage, file, others, None) if others else None
 
@@ -260,7 +260,7 @@ def check_sizes(facts: Facts) -> Iterator[Finding]:
 
 
 def _small(tiny: Mapping[PartitionPath, list[FileSlice]], limit: int) -> Finding:
-    sizes = [slice_.base_file.size for each in tiny.values() for slice_ in each if slice_.base_file is not None]
+    sizes = [slice_.base_file.size for item in tiny.values() for slice_ in item if slice_.base_file is not None]
     worst = max(tiny, key=lambda partition: len(tiny[partition]))
     return Finding(
         "files.small",
@@ -271,7 +271,7 @@ def _small(tiny: Mapping[PartitionPath, list[FileSlice]], limit: int) -> Finding
 
 
 def _waiting(waiting: Mapping[PartitionPath, list[FileSlice]], most: int) -> Finding:
-    slices = [slice_ for each in waiting.values() for slice_ in each]
+    slices = [slice_ for item in waiting.values() for slice_ in item]
     logs = [log for slice_ in slices for log in slice_.log_files]
     return Finding(
         "files.logs_waiting",

@@ -51,7 +51,7 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
         facts.skipped.append("keys: the table has no record key")
         return
     partitions = facts.view.partitions()
-    chosen = [partitions[at] for at in facts.sample(len(partitions))]
+    chosen = [partitions[index] for index in facts.sample(len(partitions))]
     left = None if facts.full else facts.limits.rows
     index = _index(facts)
     seen: list[pa.Table] = []
@@ -61,7 +61,7 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
         if left is not None and rows >= left:
             break
         try:
-            found, failures = _keys(facts, partition)
+            result, failures = _keys(facts, partition)
         except StorageError:  # not a sign of damage
             raise
         except HudiError as error:
@@ -69,10 +69,10 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
             continue
         yield from failures
         done += 1
-        rows += found.num_rows
-        yield from _duplicates(found, partition)
+        rows += result.num_rows
+        yield from _duplicates(result, partition)
         if index is not None or rows <= _MAX_COMPARED:
-            seen.append(found.append_column(_PARTITION, pa.repeat(pa.scalar(str(partition)), found.num_rows)))
+            seen.append(result.append_column(_PARTITION, pa.repeat(pa.scalar(str(partition)), result.num_rows)))
     yield from _over_partitions(facts, index, seen)
     facts.checked.append(f"keys: {counted(rows, 'row')} in {done} of {counted(len(partitions), 'partition')}")
 
@@ -92,11 +92,9 @@ def _over_partitions(facts: Facts, index: MetadataTable | None, seen: Sequence[p
         yield from () if found_across is None else (found_across[0],)
         across = found_across if is_global else None
     if index is not None:
-        for found in seen:
+        for item in seen:
             # the index has one location of a key that has rows in several partitions
-            known = (
-                found if across is None else found.filter(pc.invert(pc.is_in(found[RECORD_KEY], value_set=across[1])))
-            )
+            known = item if across is None else item.filter(pc.invert(pc.is_in(item[RECORD_KEY], value_set=across[1])))
             yield from _against_index(facts, index, known)
 
 
@@ -131,12 +129,12 @@ def _keys(facts: Facts, partition: PartitionPath) -> tuple[pa.Table, list[Findin
     return pa.Table.from_batches(batches, schema), failures
 
 
-def _duplicates(found: pa.Table, partition: PartitionPath) -> Iterator[Finding]:
-    counts = combined(found[RECORD_KEY]).value_counts()
+def _duplicates(table: pa.Table, partition: PartitionPath) -> Iterator[Finding]:
+    counts = combined(table[RECORD_KEY]).value_counts()
     twice = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(twice):
         keys = twice.field("values")
-        groups = found.filter(pc.is_in(found[RECORD_KEY], value_set=keys))[_FILE_ID].unique().to_pylist()
+        groups = table.filter(pc.is_in(table[RECORD_KEY], value_set=keys))[_FILE_ID].unique().to_pylist()
         rows = pc.sum(twice.field("counts")).as_py() - len(twice)
         yield Finding(
             "keys.duplicate",
@@ -180,13 +178,13 @@ def _is_global(facts: Facts, index: MetadataTable) -> bool:
     return not is_by_partition(facts.storage, facts.table, list(index.file_groups(RECORD_INDEX)))
 
 
-def _against_index(facts: Facts, index: MetadataTable, found: pa.Table) -> Iterator[Finding]:
+def _against_index(facts: Facts, index: MetadataTable, table: pa.Table) -> Iterator[Finding]:
     """Looks up keys in the record index, and compares their locations with where the rows are."""
-    step = 1 if facts.full else max(-(-found.num_rows // facts.limits.keys), 1)
-    rows = found.take(pa.array(np.arange(0, found.num_rows, step)))
+    step = 1 if facts.full else max(-(-table.num_rows // facts.limits.keys), 1)
+    rows = table.take(pa.array(np.arange(0, table.num_rows, step)))
     if not rows.num_rows:
         return
-    partition = PartitionPath(found[_PARTITION][0].as_py())
+    partition = PartitionPath(table[_PARTITION][0].as_py())
     keys = combined(rows[RECORD_KEY])
     prefix = None if _is_global(facts, index) else partition_groups(partition)
     try:

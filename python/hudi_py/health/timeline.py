@@ -66,7 +66,7 @@ def check_contents(facts: Facts) -> Iterator[Finding]:
         what = f"the completed {instant.action.value} {instant.time}"
         if not content:
             later = (facts.commits.get(other.time) for other in timeline.write_completed if other.time > instant.time)
-            certain = any(each is not None and schema_of_write(each) for each in later)
+            certain = any(item is not None and schema_of_write(item) for item in later)
             code = "timeline.empty_commit" if certain else "timeline.empty_newest"
             yield _of(instant, code, f"{what} has an empty file", path(instant.file_name))
         elif decoded_commit(content, instant) is None:
@@ -88,14 +88,14 @@ def _check_ends(facts: Facts) -> Iterator[Finding]:
     for (time, action), count in sorted(ends.items()):
         if count < 2:
             continue
-        found = [i for i in timeline.files if i.completed and (i.time, i.action.comparable) == (time, action)]
-        paths = tuple(timeline.layout.path(i.file_name) for i in found)
+        result = [i for i in timeline.files if i.completed and (i.time, i.action.comparable) == (time, action)]
+        paths = tuple(timeline.layout.path(i.file_name) for i in result)
         contents = [_content(facts, path) for path in paths]
-        same = all(_says_the_same(content, contents[0], found[0]) for content in contents[1:])
+        same = all(_says_the_same(content, contents[0], result[0]) for content in contents[1:])
         yield Finding(
             "timeline.twice_completed" if same else "timeline.completed_differently",
             f"the {action.value} {time} has {count} completed files{'' if same else ', which differ'}: "
-            + ", ".join(i.file_name for i in found),
+            + ", ".join(i.file_name for i in result),
             instant=time,
             paths=paths,
         )
@@ -112,7 +112,7 @@ def check_pending(facts: Facts) -> Iterator[Finding]:
     timeline = facts.active
     expiry_ms = TransactionSettings.of(facts.options).heartbeat_expiry_ms
     for instant in timeline.pending:
-        states = {each.state for each in timeline.states_of(instant)}
+        states = {item.state for item in timeline.states_of(instant)}
         if State.REQUESTED not in states and instant.action is not Action.SAVEPOINT and timeline.layout.version > 0:
             yield _of(
                 instant,
@@ -182,7 +182,7 @@ def _examined(facts: Facts, instant: Instant) -> PendingWrite:
     writer: WriterIdentity | None = holder(storage, timeline.layout, instant.time, instant.action)
     beat = last_beat_ms(storage, instant.time)
     if beat is None and (writer is None or instant.action not in (Action.COMMIT, Action.DELTA_COMMIT)):
-        files = (storage.stat(timeline.layout.path(each.file_name)) for each in timeline.states_of(instant))
+        files = (storage.stat(timeline.layout.path(item.file_name)) for item in timeline.states_of(instant))
         times = [info.modified_ms for info in files if info is not None]
         times += [info.modified_ms for info in storage.walk(marker_folder(instant.time))]
         beat = max(times, default=None)
@@ -308,13 +308,13 @@ def check_leftovers(facts: Facts) -> Iterator[Finding]:
             (STAGING, "leftovers.staging", "write folder"),
             (HEARTBEATS, "leftovers.heartbeats", "heartbeat"),
         ):
-            found = [info for info in facts.storage.list(folder) if info.name not in pending and _is_instant(info)]
-            if found:
-                names = ", ".join(info.name for info in found[:_NAMED])
+            result = [info for info in facts.storage.list(folder) if info.name not in pending and _is_instant(info)]
+            if result:
+                names = ", ".join(info.name for info in result[:_NAMED])
                 yield Finding(
                     code,
-                    f"{counted(len(found), what)} of finished or vanished instants in {folder}: {names}",
-                    paths=tuple(info.path for info in found),
+                    f"{counted(len(result), what)} of finished or vanished instants in {folder}: {names}",
+                    paths=tuple(info.path for info in result),
                 )
     broken = [info for info in facts.storage.list(META_FOLDER) if info.name.startswith(_BROKEN)]
     if broken:

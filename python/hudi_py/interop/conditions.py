@@ -47,8 +47,8 @@ class Conditions:
         return None if name is None else f"{name} IS {'NOT ' if negated else ''}NULL"
 
     def _column(self, name: str) -> str | None:
-        found = name if name in self._types else self._folded.get(name.lower())
-        return None if found is None or "`" in found else f"`{found}`"
+        value = name if name in self._types else self._folded.get(name.lower())
+        return None if value is None or "`" in value else f"`{value}`"
 
     def _literal(self, column: str, value: object) -> str | None:
         kind = self._types.get(column, self._types.get(self._folded.get(column.lower(), "")))

@@ -39,11 +39,11 @@ def query(
         import duckdb
     except ImportError as error:
         raise missing_library(error, "run a query", "duckdb") from None
-    found = connection or duckdb.default_connection()
-    for name, scan in narrowed(sql, tables, found).items():
-        found.register(name, scan.to_table())
+    result = connection or duckdb.default_connection()
+    for name, scan in narrowed(sql, tables, result).items():
+        result.register(name, scan.to_table())
     try:
-        return found.sql(sql)
+        return result.sql(sql)
     except duckdb.Error as error:
         raise ConfigError(f"Cannot run the query: {error}") from error
 
@@ -54,7 +54,7 @@ def narrowed(sql: str, tables: Mapping[str, Scan], connection: duckdb.DuckDBPyCo
     import sqlglot
 
     try:
-        statements = [each for each in sqlglot.parse(sql, read="duckdb") if each is not None]
+        statements = [item for item in sqlglot.parse(sql, read="duckdb") if item is not None]
     except sqlglot.errors.SqlglotError:  # DuckDB will report the error, or knows more than the parser
         return dict(tables)
     words = _words(statements, tables) if _is_plain(statements, tables, connection) else None
@@ -155,7 +155,7 @@ def _needed(statement: exp.Expr, table: str, schema: pa.Schema, *, alone: bool) 
 
     if not isinstance(statement, exp.Select) or statement.args.get("with_") or statement.args.get("with"):
         return None
-    used = [each for each in statement.find_all(exp.Table) if each.name.lower() == table.lower()]
+    used = [item for item in statement.find_all(exp.Table) if item.name.lower() == table.lower()]
     joins = statement.args.get("joins") or []
     inner = all(not (join.side or join.method) and join.kind in ("", "INNER", "CROSS") for join in joins)
     where = statement.args.get("where")
@@ -181,13 +181,13 @@ def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
         yield node
 
 
-def _column_name(found: exp.Expr | None, alias: str, single: bool) -> str | None:
+def _column_name(node: exp.Expr | None, alias: str, single: bool) -> str | None:
     """Returns the name of a column of the relation `alias`; None for anything else."""
     from sqlglot import exp
 
-    if not isinstance(found, exp.Column) or len(found.parts) > 2:
+    if not isinstance(node, exp.Column) or len(node.parts) > 2:
         return None
-    return found.name if found.table.lower() == alias or (single and not found.table) else None
+    return node.name if node.table.lower() == alias or (single and not node.table) else None
 
 
 def _condition(node: exp.Expr, alias: str, conditions: Conditions, single: bool) -> str | None:
@@ -197,7 +197,7 @@ def _condition(node: exp.Expr, alias: str, conditions: Conditions, single: bool)
     if isinstance(node, exp.Is) and name and isinstance(node.expression, exp.Null):
         return conditions.is_null(name)
     if isinstance(node, exp.In) and name and node.args.get("expressions") and not node.args.get("query"):
-        return conditions.one_of(name, [_value(each) for each in node.expressions])
+        return conditions.one_of(name, [_value(expression) for expression in node.expressions])
     if isinstance(node, exp.Between) and name and not node.args.get("symmetric"):
         low, high = _value(node.args["low"]), _value(node.args["high"])
         return every([conditions.compared(name, ">=", low), conditions.compared(name, "<=", high)])

@@ -89,9 +89,9 @@ def checked_url(url: str) -> str:
 
 
 def _without_user(url: str) -> str:
-    scheme, found, rest = url.partition("://")
+    scheme, result, rest = url.partition("://")
     host, slash, path = rest.partition("/")
-    return f"{scheme}{found}{host.rpartition('@')[2]}{slash}{_without_query(path)}"
+    return f"{scheme}{result}{host.rpartition('@')[2]}{slash}{_without_query(path)}"
 
 
 def _without_query(url: str) -> str:
@@ -114,10 +114,10 @@ def _reason(error: urllib.error.HTTPError) -> str:
     except OSError:
         text = ""
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except ValueError:
-        found = None
-    if isinstance(found, dict):
-        inner = found.get("error")
-        text = str((inner.get("message") if isinstance(inner, dict) else None) or found.get("message") or text)
+        result = None
+    if isinstance(result, dict):
+        inner = result.get("error")
+        text = str((inner.get("message") if isinstance(inner, dict) else None) or result.get("message") or text)
     return text.splitlines()[0][:300] if text else str(error.reason)

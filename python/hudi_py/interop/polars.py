@@ -113,7 +113,7 @@ def _value(node: Any) -> object:
 
     try:
         literal = polars.Expr.deserialize(json.dumps(node).encode(), format="json")
-        found: object = polars.select(literal).to_arrow().column(0)[0].as_py()
+        result: object = polars.select(literal).to_arrow().column(0)[0].as_py()
     except (polars.exceptions.PolarsError, ValueError, pa.ArrowException):
         return None
-    return found
+    return result

@@ -142,9 +142,9 @@ class BaseMerge:
             first, end = np.searchsorted(rows, [start, self._start])
             self._met[numbers[first:end]] = True
             return rows[first:end] - start, numbers[first:end]
-        found = self._keys.find(batch.column(self._key_column))
-        hits = np.flatnonzero(found >= 0)
-        return _first_of_each(hits, found[hits], self._met)
+        result = self._keys.find(batch.column(self._key_column))
+        hits = np.flatnonzero(result >= 0)
+        return _first_of_each(hits, result[hits], self._met)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Yields the winning log rows that have not been returned yet."""
@@ -278,8 +278,8 @@ def _stale(batch: pa.RecordBatch, hits: Hits, keys: Rows, log: LogRecords, setti
     """Returns hits whose base row has a strictly greater ordering value than the log's version."""
     if not settings.by_event_time or not len(hits):
         return np.zeros(len(hits), np.bool_)
-    at, of = pa.array(hits), pa.array(keys)
-    older = [column.take(at) for column in row_ordering(batch, settings)]
+    position, of = pa.array(hits), pa.array(keys)
+    older = [column.take(position) for column in row_ordering(batch, settings)]
     newer = [column.take(of) for column in log.winners.ordering]
     old_codes, new_codes = ordering_codes([older, newer], [len(hits), len(hits)])
     return np.asarray((new_codes < old_codes) & ~log.winners.always[keys], np.bool_)

@@ -169,9 +169,9 @@ class _Portion:
         empty = entry_schema(self._schema, self._settings).empty_table()
         entries = pa.concat_tables(self._entries) if self._entries else empty
         position = np.concatenate(self._positions) if self._positions else np.zeros(0, np.int64)
-        found = LogVersions(rows, position, entries, self._absent(), partial_from, self.size, tuple(self._counts))
-        if len(found):
-            yield found
+        result = LogVersions(rows, position, entries, self._absent(), partial_from, self.size, tuple(self._counts))
+        if len(result):
+            yield result
 
     def _keep(self, batch: pa.RecordBatch, block: LogBlock, position: Rows, *, repaired: bool = False) -> None:
         lacking: frozenset[str] = frozenset()

@@ -45,12 +45,12 @@ class Records:
     ordering: Rows
     """(fields, n): the version that provides the ordering value."""
 
-    def take(self, at: Rows) -> Records:
-        return Records(*(getattr(self, field.name)[..., at] for field in fields(self)))
+    def take(self, rows: Rows) -> Records:
+        return Records(*(getattr(self, field.name)[..., rows] for field in fields(self)))
 
-    def put(self, at: Rows, other: Records) -> None:
+    def put(self, rows: Rows, other: Records) -> None:
         for field in fields(self):
-            getattr(self, field.name)[..., at] = getattr(other, field.name)
+            getattr(self, field.name)[..., rows] = getattr(other, field.name)
 
     @property
     def unconditional(self) -> Mask:
@@ -152,10 +152,10 @@ class FoldSpace:
         if self._sequence is None:
             return np.zeros(len(records.empty), np.int64), np.zeros(len(records.empty), np.bool_)
         name, codes, valid = self._sequence
-        at = records.sources[self._group_of[name]]
+        sources = records.sources[self._group_of[name]]
         if not len(codes):
-            return np.zeros(len(at), np.int64), np.zeros(len(at), np.bool_)
-        return codes[np.maximum(at, 0)], np.asarray(valid[np.maximum(at, 0)] & (at >= 0))
+            return np.zeros(len(sources), np.int64), np.zeros(len(sources), np.bool_)
+        return codes[np.maximum(sources, 0)], np.asarray(valid[np.maximum(sources, 0)] & (sources >= 0))
 
     def ordering_of_rows(self, records: Records) -> Records:
         """Returns the records with ordering values taken from their columns."""
@@ -163,8 +163,8 @@ class FoldSpace:
         for number, name in enumerate(self.settings.ordering_fields):
             group = self._ordering_group(name)
             if group is not None:
-                at = records.sources[group]
-                versions[number] = np.where(at >= 0, at, versions[number])
+                sources = records.sources[group]
+                versions[number] = np.where(sources >= 0, sources, versions[number])
         codes = np.stack([self.codes[number, row] for number, row in enumerate(versions)])
         defaults = self.defaults[versions[0]]
         return Records(records.sources, records.empty, records.deleted, codes, defaults, versions)
@@ -189,9 +189,9 @@ class FoldSpace:
         columns: dict[str, pa.Array] = {}
         whole = np.arange(self.rows.num_rows, dtype=np.int32)
         for group, names in enumerate(self.groups):
-            at = records.sources[group]
-            same = len(at) == len(whole) and bool((at == whole).all())
-            taken = None if same else pa.array(at, mask=at < 0 if (at < 0).any() else None)
+            sources = records.sources[group]
+            same = len(sources) == len(whole) and bool((sources == whole).all())
+            taken = None if same else pa.array(sources, mask=sources < 0 if (sources < 0).any() else None)
             for name in names:
                 column = combined(self.rows[name])
                 columns[name] = column if taken is None else column.take(taken)
@@ -412,8 +412,8 @@ class RowStore:
         batches = rows.to_batches()
         return batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema)
 
-    def table(self, at: Rows) -> pa.Table:
-        return pa.concat_tables(self._parts).take(pa.array(at))
+    def table(self, rows: Rows) -> pa.Table:
+        return pa.concat_tables(self._parts).take(pa.array(rows))
 
 
 def fold_pairs(

@@ -32,9 +32,9 @@ def with_keys(batch: pa.RecordBatch, key_fields: Sequence[str]) -> pa.RecordBatc
     if not key_fields:
         return batch
     keys = record_keys(batch, key_fields)
-    at = batch.schema.get_field_index(RECORD_KEY)
-    if at >= 0:
-        return batch.set_column(at, pa.field(RECORD_KEY, pa.string()), keys)
+    index = batch.schema.get_field_index(RECORD_KEY)
+    if index >= 0:
+        return batch.set_column(index, pa.field(RECORD_KEY, pa.string()), keys)
     return batch.append_column(pa.field(RECORD_KEY, pa.string()), keys)
 
 

@@ -68,9 +68,9 @@ def choose_rows(condition: pa.BooleanArray, first: pa.RecordBatch, second: pa.Re
     same schema."""
     count = first.num_rows
     mask = condition.fill_null(False).to_numpy(zero_copy_only=False)
-    at = np.where(mask, 0, count) + np.arange(count)
+    index = np.where(mask, 0, count) + np.arange(count)
     both = pa.Table.from_batches([first, second], first.schema).combine_chunks()
-    chosen = both.take(pa.array(at)).combine_chunks().to_batches()
+    chosen = both.take(pa.array(index)).combine_chunks().to_batches()
     return chosen[0] if chosen else first.slice(0, 0)
 
 
@@ -82,8 +82,8 @@ def load_merger(name: str) -> RecordMerger:
     """
     module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module.strip()), attribute.strip())
-        merger = found()
+        result = getattr(importlib.import_module(module.strip()), attribute.strip())
+        merger = result()
     except (ImportError, AttributeError, TypeError) as error:
         raise ConfigError(
             f"Option {RECORD_MERGER} = '{name}' cannot be used: {error}; the module must be importable wherever the "

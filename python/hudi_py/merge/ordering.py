@@ -56,7 +56,7 @@ def ordering_codes(parts: Sequence[Sequence[pa.Array | pa.ChunkedArray]], rows: 
         return [np.zeros(count, np.int64) for count in rows]
     if fields == 1:
         return _field_codes([part[0] for part in parts])
-    per_field = [_field_codes([part[at] for part in parts]) for at in range(fields)]
+    per_field = [_field_codes([part[index] for part in parts]) for index in range(fields)]
     total: Codes | None = None
     for codes in per_field:
         _, dense = np.unique(np.concatenate(codes), return_inverse=True)
@@ -83,8 +83,8 @@ def field_codes(
     fields = len(parts[0]) if parts else 0
     if not fields:
         return [np.zeros((1, count), np.int64) for count in rows]
-    each = [_field_codes([part[at] for part in parts]) for at in range(fields)]
-    return [np.stack([codes[at] for codes in each]) for at in range(len(parts))]
+    item = [_field_codes([part[index] for part in parts]) for index in range(fields)]
+    return [np.stack([codes[index] for codes in item]) for index in range(len(parts))]
 
 
 def _field_codes(arrays: Sequence[pa.Array | pa.ChunkedArray]) -> list[Codes]:

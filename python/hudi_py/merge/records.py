@@ -53,12 +53,12 @@ def reduce_versions(versions: LogVersions, settings: MergeSettings, *, keep_dele
         keep_deletes: whether to keep a row for each delete: the data row that marks it, or else a row of key, partition
             path, ordering columns and nulls.
     """
-    found = versions.as_versions(settings)
+    result = versions.as_versions(settings)
     if settings.merger is not None:
-        return _paired(versions, found, settings.merger, settings, keep_deletes)
+        return _paired(versions, result, settings.merger, settings, keep_deletes)
     if settings.folds or versions.partial_from is not None:
-        return _folded(versions, found, settings, keep_deletes)
-    winners = find_winners(found, settings)
+        return _folded(versions, result, settings, keep_deletes)
+    winners = find_winners(result, settings)
     kept = np.ones(len(winners.keys), np.bool_) if keep_deletes else ~winners.deletes
     if keep_deletes:
         rows = all_rows(versions, settings).take(pa.array(winners.versions))
@@ -87,11 +87,11 @@ def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, kee
         empty = np.flatnonzero(records.empty)
         slots[empty] = len(kept) + np.arange(len(empty))
         # for a delete made by a payload class, the version with its ordering value provides the rest
-        at = records.ordering[0, empty]
+        position = records.ordering[0, empty]
         values = [column.take(pa.array(empty)) for column in ordering]
         whole = all_rows(versions, settings)
         more = {
-            name: combined(whole[name]).take(pa.array(at))
+            name: combined(whole[name]).take(pa.array(position))
             for name in (PARTITION_PATH, COMMIT_TIME)
             if name in whole.column_names
         }

@@ -97,7 +97,7 @@ class SliceLog:
     def columns(self, table_schema: pa.Schema, wanted: Collection[str]) -> pa.Schema:
         """Returns the columns `wanted`, with those that a merge needs from log records."""
         needed = {*wanted, RECORD_KEY, OPERATION, *self.spec.merge.columns}
-        schema = pa.schema([each for each in table_schema if each.name in needed])
+        schema = pa.schema([item for item in table_schema if item.name in needed])
         return schema if RECORD_KEY in schema.names else schema.append(pa.field(RECORD_KEY, pa.string()))
 
     def versions(self, schema: pa.Schema, *, portion_bytes: int = PORTION_BYTES) -> Iterator[LogVersions]:
@@ -149,8 +149,8 @@ class SliceLog:
             return None
         versions = concat_versions(held)
         records = reduce_versions(versions, settings, keep_deletes=keep_deletes)
-        found = None if base_instant is None else base_rows(versions, records.winners, self.blocks, base_instant)
-        return records if found is None else replace(records, base_rows=found)
+        result = None if base_instant is None else base_rows(versions, records.winners, self.blocks, base_instant)
+        return records if result is None else replace(records, base_rows=result)
 
     def parts(self, schema: pa.Schema) -> Iterator[LogRecords]:
         """Yields the result of `load` in parts if it exceeds the memory; no key is in two parts."""
@@ -195,12 +195,12 @@ def base_rows(versions: LogVersions, winners: Winners, blocks: Sequence[LogBlock
     except CorruptFileError:
         return None  # merging by key gives the same result
     rows = np.concatenate(positions)[versions.places()]
-    found = np.full(len(winners.keys), -1, np.int64)
-    found[winners.ids] = rows
+    result = np.full(len(winners.keys), -1, np.int64)
+    result[winners.ids] = rows
     # sorting takes a tenth of the time of np.unique
-    if (found[winners.ids] != rows).any() or not np.diff(np.sort(found)).all():
+    if (result[winners.ids] != rows).any() or not np.diff(np.sort(result)).all():
         return None
-    return found
+    return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,9 @@ class LogVersions:
             deletes=marks,
             entries=np.arange(count + entries) >= count,
             defaults=np.concatenate([default_mask(ordering, count), entry_defaults]).astype(np.bool_),
-            ordering=tuple(pa.concat_arrays([own, combined(self.entries[str(at)])]) for at, own in enumerate(ordering)),
+            ordering=tuple(
+                pa.concat_arrays([own, combined(self.entries[str(index)])]) for index, own in enumerate(ordering)
+            ),
         )
 
 
@@ -109,7 +111,9 @@ def entry_schema(schema: pa.Schema, settings: MergeSettings) -> pa.Schema:
         pa.field(DEFAULT, pa.bool_()),
         pa.field(INSTANT, pa.string()),
     ]
-    return pa.schema(fields + [pa.field(str(at), kind) for at, kind in enumerate(ordering_types(schema, settings))])
+    return pa.schema(
+        fields + [pa.field(str(index), kind) for index, kind in enumerate(ordering_types(schema, settings))]
+    )
 
 
 def ordering_types(schema: pa.Schema, settings: MergeSettings) -> list[pa.DataType]:
@@ -203,6 +207,6 @@ def _as_column(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
         return values.cast(kind, safe=False)
     if pa.types.is_decimal(source) and pa.types.is_decimal(kind):
         return values.cast(kind, safe=False)
-    if all(is_text(each) or pa.types.is_binary(each) for each in (source, kind)):
+    if all(is_text(item) or pa.types.is_binary(item) for item in (source, kind)):
         return values.cast(kind)
     return None

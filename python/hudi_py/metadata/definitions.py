@@ -76,10 +76,10 @@ def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[st
         return {}
     except ValueError as error:
         raise _corrupt(storage, path, f"{error}; expected JSON") from error
-    found = content.get(DEFINITIONS) if isinstance(content, dict) else None
-    if found is not None and not isinstance(found, dict):
+    value = content.get(DEFINITIONS) if isinstance(content, dict) else None
+    if value is not None and not isinstance(value, dict):
         raise _corrupt(storage, path, f"{DEFINITIONS} is not a JSON object")
-    return dict(found or {})
+    return dict(value or {})
 
 
 def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDefinition]:
@@ -89,7 +89,7 @@ def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDe
         CorruptFileError: the file with the definitions is not valid.
     """
     try:
-        return [IndexDefinition.of_json(name, each) for name, each in read_definitions(storage, config).items()]
+        return [IndexDefinition.of_json(name, item) for name, item in read_definitions(storage, config).items()]
     except (TypeError, AttributeError) as error:
         raise _corrupt(storage, definitions_path(config), repr(error)) from error
 

@@ -69,16 +69,16 @@ def _fold(versions: RecordVersions) -> dict[str, dict[str, int]]:
     last_removed[pairs[removed]] = place[removed]
     alive = ~removed & (place > last_removed[pairs]) & (parent > erased[owner])
     key_texts, name_texts = versions.keys.to_pylist(), encoded.dictionary.to_pylist()
-    found: dict[str, dict[str, int]] = {}
+    result: dict[str, dict[str, int]] = {}
     for key in key_texts:
-        found.setdefault(key, {})
+        result.setdefault(key, {})
     codes = encoded.indices.to_numpy(zero_copy_only=False)[alive].tolist()
     # a loop over files, because callers need dictionaries
     for row, code, size in zip(parent[alive].tolist(), codes, sizes[alive].tolist(), strict=True):
-        of_key = found[key_texts[row]]
+        of_key = result[key_texts[row]]
         name = name_texts[code]
         of_key[name] = max(size, of_key.get(name, 0))
-    return found
+    return result
 
 
 class MetadataLister(Lister):
@@ -97,24 +97,24 @@ class MetadataLister(Lister):
 
     def partitions(self) -> list[PartitionPath]:
         """Lists sorted paths of all partitions; `[""]` for an unpartitioned table."""
-        found = self._read([ALL_PARTITIONS])
-        if found is None:
+        result = self._read([ALL_PARTITIONS])
+        if result is None:
             return self._fallback.partitions()
-        return sorted(PartitionPath(partition_of_key(key)) for key in found[ALL_PARTITIONS])
+        return sorted(PartitionPath(partition_of_key(key)) for key in result[ALL_PARTITIONS])
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
         """Lists files of a partition, sorted by path; empty if it does not exist."""
         key = partition_key(partition)
-        found = self._read([key])
-        if found is None:
+        result = self._read([key])
+        if result is None:
             return self._fallback.files(partition)
         # modification times are unknown, and not needed for data files
-        return [FileInfo(join_path(partition, name), size, 0) for name, size in sorted(found[key].items())]
+        return [FileInfo(join_path(partition, name), size, 0) for name, size in sorted(result[key].items())]
 
     def prefetch(self, partitions: Iterable[PartitionPath]) -> int:
         keys = [partition_key(partition) for partition in partitions]
-        found = self._read(keys)
-        return 0 if found is None else sum(len(found[key]) for key in keys)
+        result = self._read(keys)
+        return 0 if result is None else sum(len(result[key]) for key in keys)
 
     def forget(self, partitions: Iterable[PartitionPath]) -> None:
         with self._lock:
@@ -152,13 +152,13 @@ class MetadataLister(Lister):
     def _load(self, keys: list[str]) -> None:
         if self._every is None and self._is_small:
             self._every = self.metadata.every_file(read_files)
-        found = read_files(self.metadata, keys) if self._every is None else self._every
+        result = read_files(self.metadata, keys) if self._every is None else self._every
         for key in keys:
-            files = found.get(key)
+            files = result.get(key)
             if files is None and key == ALL_PARTITIONS:
                 raise CorruptFileError(f"it has no record of all partitions in '{FILES}'")
             if files is not None and key != ALL_PARTITIONS and min(files.values(), default=1) <= 0:
-                name = min(files, key=lambda each: files[each])
+                name = min(files, key=lambda file: files[file])
                 raise CorruptFileError(f"it records that {name} of partition '{key}' has {files[name]} bytes")
             self._files[key] = files or {}
 

@@ -77,7 +77,7 @@ def bloom_filter_key(partition: str, name: str) -> str:
 
 def secondary_prefix(value: str | None) -> str:
     """Returns the common prefix of the keys of a secondary value."""
-    escaped = NULL_SECONDARY if value is None else _ESCAPED.sub(lambda found: "\\" + found[0], value)
+    escaped = NULL_SECONDARY if value is None else _ESCAPED.sub(lambda result: "\\" + result[0], value)
     return escaped + SECONDARY_SEPARATOR
 
 
@@ -122,10 +122,10 @@ def _escaped(texts: pa.StringArray) -> pa.StringArray:
 
 def record_key_of_secondary(key: str) -> str:
     """Returns the record key in a key of a secondary index: the part after the first unescaped separator."""
-    at = 0
-    while at < len(key) and key[at] != SECONDARY_SEPARATOR:
-        at += 2 if key[at] == "\\" else 1
-    return re.sub(r"\\(.)", r"\1", key[at + 1 :], flags=re.DOTALL)
+    position = 0
+    while position < len(key) and key[position] != SECONDARY_SEPARATOR:
+        position += 2 if key[position] == "\\" else 1
+    return re.sub(r"\\(.)", r"\1", key[position + 1 :], flags=re.DOTALL)
 
 
 def file_groups(keys: Iterable[str], count: int) -> npt.NDArray[np.int64]:
@@ -144,29 +144,29 @@ def hash64(text: str, seed: int = SEED) -> bytes:
     """Computes XXH64 of a text's UTF-8 bytes with Apache Hudi's seed, big-endian. A Python loop, for few and short
     names."""
     data = text.encode()
-    at, end = 0, len(data)
+    position, end = 0, len(data)
     if end >= 32:
         lanes = [seed + _P1 + _P2 & _MASK, seed + _P2 & _MASK, seed, seed - _P1 & _MASK]
-        while at <= end - 32:
+        while position <= end - 32:
             for lane in range(4):
-                word = int.from_bytes(data[at : at + 8], "little")
+                word = int.from_bytes(data[position : position + 8], "little")
                 lanes[lane] = _round(lanes[lane], word)
-                at += 8
+                position += 8
         value = sum(_rotated(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
         for lane in lanes:
             value = (value ^ _round(0, lane)) * _P1 + _P4 & _MASK
     else:
         value = seed + _P5 & _MASK
     value = value + end & _MASK
-    while at <= end - 8:
-        value ^= _round(0, int.from_bytes(data[at : at + 8], "little"))
+    while position <= end - 8:
+        value ^= _round(0, int.from_bytes(data[position : position + 8], "little"))
         value = _rotated(value, 27) * _P1 + _P4 & _MASK
-        at += 8
-    if at <= end - 4:
-        value ^= int.from_bytes(data[at : at + 4], "little") * _P1 & _MASK
+        position += 8
+    if position <= end - 4:
+        value ^= int.from_bytes(data[position : position + 4], "little") * _P1 & _MASK
         value = _rotated(value, 23) * _P2 + _P3 & _MASK
-        at += 4
-    for byte in data[at:]:
+        position += 4
+    for byte in data[position:]:
         value = _rotated(value ^ (byte * _P5 & _MASK), 11) * _P1 & _MASK
     value = (value ^ value >> 33) * _P2 & _MASK
     value = (value ^ value >> 29) * _P3 & _MASK

@@ -153,14 +153,14 @@ def read_newest_parts(
         storage = _held(storage, [slice_ for _, slice_, _ in slices], stamps or {})
     parts: list[list[Part]] = [[] for _ in slices]
     back = [reversed(_slice_sources(storage, *task, committed)) for task in slices]
-    found: set[str] = set()
-    while len(found) < count:
-        read = [(at, source()) for at, sources in enumerate(back) if (source := next(sources, None)) is not None]
+    result: set[str] = set()
+    while len(result) < count:
+        read = [(index, source()) for index, sources in enumerate(back) if (source := next(sources, None)) is not None]
         if not read:
             break
-        for at, part in read:
-            parts[at].append(part)
-            found.update(part.keys.to_pylist())
+        for index, part in read:
+            parts[index].append(part)
+            result.update(part.keys.to_pylist())
     is_whole = all(next(sources, None) is None for sources in back)
     return [part for of_group in parts for part in reversed(of_group)], is_whole
 
@@ -196,14 +196,14 @@ def _held(storage: Storage, slices: Sequence[FileSlice], stamps: Stamps) -> Stor
     for file in files:
         if file.size > SMALL_FILE:
             continue
-        found = None
+        result = None
         if file.path in stamps:  # identify our own file by its stamp from now on
-            found = _RECENT.get((storage.uri, file.path, stamps[file.path]))
-            found = found or _WRITTEN.take((storage.uri, file.path, file.size))
-        if found is None:
+            result = _RECENT.get((storage.uri, file.path, stamps[file.path]))
+            result = result or _WRITTEN.take((storage.uri, file.path, file.size))
+        if result is None:
             missing.append(file.path)
         else:
-            held[file.path] = found
+            held[file.path] = result
     if missing and (len(missing) > 1 or stamps):
         held.update(zip(missing, in_threads(storage.read, missing), strict=True))
     for path, data in held.items():
@@ -311,7 +311,7 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
             for batch in decode_values(values, record, columns, context=context)
         ]
         tables.append(pa.Table.from_batches(batches, empty))
-        positions.extend(np.arange(at, at + len(part.keys), dtype=np.int64) for part, at in members)
+        positions.extend(np.arange(index, index + len(part.keys), dtype=np.int64) for part, index in members)
     fields = pa.concat_tables(tables) if tables else empty.empty_table()
     places = np.concatenate(positions) if positions else np.zeros(0, np.int64)
     rows = np.full(start, -1, np.int64)

@@ -125,13 +125,13 @@ def _conformed(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
 
 
 def _files(metadata: MetadataTable) -> pa.Table:
-    found = sorted(read_files(metadata).items())
-    kinds = [_PARTITION_LIST if key == ALL_PARTITIONS else _FILE_LIST for key, _ in found]
-    maps = [[(name, {"size": size, "isDeleted": False}) for name, size in sorted(files.items())] for _, files in found]
+    result = sorted(read_files(metadata).items())
+    kinds = [_PARTITION_LIST if key == ALL_PARTITIONS else _FILE_LIST for key, _ in result]
+    maps = [[(name, {"size": size, "isDeleted": False}) for name, size in sorted(files.items())] for _, files in result]
     arrays = [
-        pa.array([key for key, _ in found], pa.string()),
+        pa.array([key for key, _ in result], pa.string()),
         pa.array(kinds, pa.int32()),
         pa.array(maps, METADATA_SCHEMA.field("filesystemMetadata").type),
     ]
-    arrays += [pa.nulls(len(found), field.type) for field in list(METADATA_SCHEMA)[len(arrays) :]]
+    arrays += [pa.nulls(len(result), field.type) for field in list(METADATA_SCHEMA)[len(arrays) :]]
     return pa.Table.from_arrays(arrays, schema=METADATA_SCHEMA)

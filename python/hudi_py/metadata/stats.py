@@ -91,7 +91,7 @@ def column_stats(
         for partition, name in files
         for column in columns
     }
-    return {places[key]: found for key, found in _ranges(metadata, COLUMN_STATS, columns, places).items()}
+    return {places[key]: item for key, item in _ranges(metadata, COLUMN_STATS, columns, places).items()}
 
 
 def expression_stats(
@@ -104,8 +104,8 @@ def expression_stats(
         kind: the type of the expression.
     """
     places = {column_stats_key(column, partition, name): (column, partition, name) for partition, name in files}
-    found = _ranges(metadata, index, {column: kind}, places)
-    return {places[key][1:]: each for key, each in found.items()}
+    result = _ranges(metadata, index, {column: kind}, places)
+    return {places[key][1:]: item for key, item in result.items()}
 
 
 def partition_stats(
@@ -115,7 +115,7 @@ def partition_stats(
     places = {
         partition_stats_key(column, partition): (column, partition) for partition in partitions for column in columns
     }
-    return {places[key]: found for key, found in _ranges(metadata, PARTITION_STATS, columns, places).items()}
+    return {places[key]: item for key, item in _ranges(metadata, PARTITION_STATS, columns, places).items()}
 
 
 def column_records(metadata: MetadataTable, columns: Iterable[str] | None = None) -> list[dict[str, Any]]:
@@ -344,5 +344,5 @@ def _bound(union: pa.Array, wrappers: list[str]) -> pa.Array:
         kinds.append(pc.if_else(pc.is_valid(member), text, pa.scalar(None, pa.string())))
     count = len(union)
     kind = pc.coalesce(*kinds) if kinds else pa.nulls(count, pa.string())
-    arrays = [kind] + [pc.coalesce(*found) if found else pa.nulls(count, _SLOTS[n]) for n, found in slots.items()]
+    arrays = [kind] + [pc.coalesce(*item) if item else pa.nulls(count, _SLOTS[n]) for n, item in slots.items()]
     return pa.StructArray.from_arrays(arrays, fields=list(_BOUND), mask=pc.is_null(kind))

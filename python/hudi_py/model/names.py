@@ -77,20 +77,20 @@ class LogFileName:
 
 def parse_base_file_name(name: str) -> BaseFileName | None:
     """Parses the name of a base file; None if it is not one."""
-    found = _BASE.match(name)
-    if not found:
+    match = _BASE.match(name)
+    if not match:
         return None
     # a table has many files but few instants
-    return BaseFileName(FileId(found["file_id"]), found["token"], intern(found["instant"]), intern(found["extension"]))
+    return BaseFileName(FileId(match["file_id"]), match["token"], intern(match["instant"]), intern(match["extension"]))
 
 
 def parse_log_file_name(name: str) -> LogFileName | None:
     """Parses the name of a log file; None if it is not one."""
-    found = _LOG.match(name)
-    if not found:
+    match = _LOG.match(name)
+    if not match:
         return None
-    instant, version, token = intern(found["instant"]), int(found["version"]), found["token"] or ""
-    return LogFileName(FileId(found["file_id"]), instant, version, token, bool(found["cdc"]))
+    instant, version, token = intern(match["instant"]), int(match["version"]), match["token"] or ""
+    return LogFileName(FileId(match["file_id"]), instant, version, token, bool(match["cdc"]))
 
 
 def new_file_id() -> FileId:

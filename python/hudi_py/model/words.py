@@ -94,4 +94,4 @@ def visible_lines(text: str) -> str:
 
 def visible_json(text: str) -> str:
     """Renders JSON with JSON escapes for the characters that `visible` escapes; they occur only inside strings."""
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

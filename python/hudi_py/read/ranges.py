@@ -59,15 +59,15 @@ def time_of(value: Moment, timeline: Timeline, *, by_completion: bool) -> str | 
         raise ConfigError(f"Cannot take {value!r} as a point in time: it committed nothing; take an earlier result")
     if not by_completion:
         return value.instant
-    found = value.completion_time or next(
+    result = value.completion_time or next(
         (i.completion_time for i in timeline.completed if i.time == value.instant), None
     )
-    if found is None:
+    if result is None:
         raise ConfigError(
             f"Cannot take the commit {value.instant} as a point in time: its completion time is unknown, as the active "
             "timeline no longer has it; give a time"
         )
-    return found
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +153,12 @@ class CommitLister(Lister):
 
     @classmethod
     def of(cls, commits: Iterable[Commit]) -> CommitLister:
-        found: dict[PartitionPath, dict[str, int]] = defaultdict(dict)
+        result: dict[PartitionPath, dict[str, int]] = defaultdict(dict)
         for commit in commits:
             for stat in commit.metadata.stats:
                 if stat.path:
-                    found[PartitionPath(stat.partition_path)][stat.path.rpartition("/")[2]] = stat.file_size
-        return cls(found)
+                    result[PartitionPath(stat.partition_path)][stat.path.rpartition("/")[2]] = stat.file_size
+        return cls(result)
 
     def partitions(self) -> list[PartitionPath]:
         return sorted(self.found)
@@ -375,8 +375,8 @@ def _sizes(storage: Storage, paths: Collection[str]) -> dict[str, int]:
         wanted = folders[folder]
         return [*storage.list(folder)] if len(wanted) >= _LIST_FROM else [storage.stat(path) for path in sorted(wanted)]
 
-    found = when_remote(storage, look, sorted(folders))
-    infos = [info for infos in found for info in infos if info is not None and not info.is_dir]
+    result = when_remote(storage, look, sorted(folders))
+    infos = [info for infos in result for info in infos if info is not None and not info.is_dir]
     return {info.path: info.size for info in infos if info.path in folders[info.path.rpartition("/")[0]]}
 
 
@@ -423,5 +423,5 @@ def _matching(snapshot: Snapshot, splits: Sequence[Split], pattern: str) -> list
     files = [split.base_file if split.base_file is not None else split.log_files[-1] for split in splits]
     paths = [f"{snapshot.storage.uri}/{file.path}" for file in files]
     key = PATH_GLOB.key
-    found = set(matching(glob_regex("*" + pattern, key), paths, key, whole=True))
-    return [split for split, path in zip(splits, paths, strict=True) if path in found]
+    result = set(matching(glob_regex("*" + pattern, key), paths, key, whole=True))
+    return [split for split, path in zip(splits, paths, strict=True) if path in result]

@@ -62,14 +62,14 @@ class Snapshot(TableState):
 
         `by_metadata`: whether the metadata table lists files; the storage does if there is none, or it is damaged.
         """
-        found = self._views.get((by_metadata, read_damaged))
-        if found is None:
+        value = self._views.get((by_metadata, read_damaged))
+        if value is None:
             lister: Lister = StorageLister(self.storage, self.config)
             if by_metadata and (metadata := self.metadata("files are listed instead")) is not None:
                 lister = MetadataLister(metadata, lister)
-            found = load_view(self, lister, read_damaged=read_damaged)
-            self._views[by_metadata, read_damaged] = found
-        return found
+            value = load_view(self, lister, read_damaged=read_damaged)
+            self._views[by_metadata, read_damaged] = value
+        return value
 
     @cached_property
     def _opened(self) -> MetadataTable | Exception | None:
@@ -129,9 +129,9 @@ def _schema(state: TableState, as_of: str | None) -> tuple[pa.Schema, SchemaHist
     check_schema(resolved.avro, state.storage.uri)
     schema: pa.Schema = resolved.arrow
     for name in text_partition_columns(state.config):
-        at = schema.get_field_index(name)
-        if at >= 0 and not pa.types.is_string(schema.field(at).type):
-            schema = schema.set(at, schema.field(at).with_type(pa.string()))
+        index = schema.get_field_index(name)
+        if index >= 0 and not pa.types.is_string(schema.field(index).type):
+            schema = schema.set(index, schema.field(index).with_type(pa.string()))
     if has_operation_column(state.storage, state.config, commits):
         schema = with_operation(schema)
     return schema, resolved.history
@@ -177,13 +177,13 @@ def _check_versions(state: TableState, as_of: str) -> None:
     for partition, groups in removed.items():
         path = PartitionPath(partition)
         # oldest first, so that the newest until then remains
-        found = {
+        result = {
             slice_.file_id: slice_.base_instant for slice_ in view.every_slice(path) if slice_.base_instant <= as_of
         }
         for file_id, instant_time in groups.items():
             replaced_at = view.replaced.get((partition, file_id))
             is_replaced = replaced_at is not None and replaced_at <= as_of
-            if not is_replaced and found.get(FileId(file_id), "") < instant_time:
+            if not is_replaced and result.get(FileId(file_id), "") < instant_time:
                 raise HistoryCleanedError(
                     f"Table at {state.storage.uri} cannot be read as of {as_of}: the version {instant_time} of file "
                     f"group {file_id} in partition '{partition}' has been cleaned; choose a later time"

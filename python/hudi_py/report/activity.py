@@ -157,9 +157,9 @@ def scale_of(spans: Iterable[tuple[int, int]]) -> Scale:
     work = sum(end - start for start, end in busy) or 1
     gap = max(int(work * _IDLE_SHARE / len(busy)), 1)
     times, widths, shortened = [busy[0][0]], [0], False
-    for at, (start, end) in enumerate(busy):
-        if at:
-            idle = start - busy[at - 1][1]
+    for index, (start, end) in enumerate(busy):
+        if index:
+            idle = start - busy[index - 1][1]
             times.append(start)
             widths.append(widths[-1] + min(idle, gap))
             shortened = shortened or idle > gap
@@ -171,7 +171,7 @@ def scale_of(spans: Iterable[tuple[int, int]]) -> Scale:
 def _entries(
     instants: Sequence[dict[str, Any]], history: dict[str, dict[str, Any]], zone: tzinfo
 ) -> list[ReportedInstant]:
-    found = []
+    result = []
     for row in instants:
         completed = row["state"] == "COMPLETED"
         written = history.get(row["instant"], {}) if completed else {}
@@ -181,7 +181,7 @@ def _entries(
         kind = SERVICE_ACTIONS.get(operation, row["action"])
         role = _ROLES.get(kind, "mark")
         changed = (written["num_inserts"], written["num_updates"], written["num_deletes"]) if written else None
-        found.append(
+        result.append(
             ReportedInstant(
                 instant=row["instant"],
                 kind=kind,
@@ -194,7 +194,7 @@ def _entries(
                 bytes=written.get("num_bytes"),
             )
         )
-    return found
+    return result
 
 
 def _ms(instant: str | None, zone: tzinfo) -> int | None:
@@ -216,19 +216,19 @@ def _copied(entries: Sequence[ReportedInstant]) -> bool:
 def _with_overlaps(entries: Sequence[ReportedInstant]) -> tuple[list[ReportedInstant], int]:
     """Returns the entries with their overlaps, and the maximum number of concurrent actions."""
     spans = np.array(
-        [(at, entry.start_ms, entry.end_ms) for at, entry in enumerate(entries) if (entry.duration_ms or 0) > 0],
+        [(index, entry.start_ms, entry.end_ms) for index, entry in enumerate(entries) if (entry.duration_ms or 0) > 0],
         dtype=np.int64,
     ).reshape(-1, 3)
-    found = list(entries)
+    result = list(entries)
     if not len(spans):
-        return found, min(len(found), 1)
+        return result, min(len(result), 1)
     starts, ends = np.sort(spans[:, 1]), np.sort(spans[:, 2])
     # those that began before its end, minus those that ended before its start, and itself
     counts = np.searchsorted(starts, spans[:, 2], "left") - np.searchsorted(ends, spans[:, 1], "right") - 1
-    for at, count in zip(spans[:, 0].tolist(), counts.tolist(), strict=True):
-        found[at] = replace(found[at], overlaps=count)
+    for index, count in zip(spans[:, 0].tolist(), counts.tolist(), strict=True):
+        result[index] = replace(result[index], overlaps=count)
     at_once = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, "right")
-    return found, int(at_once.max())
+    return result, int(at_once.max())
 
 
 def _edges(entries: Sequence[ReportedInstant]) -> list[int]:
@@ -237,7 +237,7 @@ def _edges(entries: Sequence[ReportedInstant]) -> list[int]:
         return []
     low, high = min(times), max(times) + 1
     count = min(MAX_BINS, max(high - low, 1))
-    return [int(each) for each in np.linspace(low, high, count + 1)]
+    return [int(item) for item in np.linspace(low, high, count + 1)]
 
 
 def _lanes(entries: Sequence[ReportedInstant], edges: Sequence[int]) -> Iterable[Lane]:

@@ -63,10 +63,10 @@ class ReportMethods:
         source = copy(self)
         source._options = given
         named = self.uri.removeprefix("file://") if self._storage.is_local else self.uri
-        found = summarise(
+        result = summarise(
             gather(source, self._storage, full=full), named, given, now_ms=wall_clock_ms(), release=_release()
         )
-        return _write(os.path.abspath(os.path.expanduser(path)), page(found))
+        return _write(os.path.abspath(os.path.expanduser(path)), page(result))
 
     def _repr_html_(self) -> str:
         """Shows the table in a notebook: facts from its properties and timeline. Other displays show text."""
@@ -120,7 +120,7 @@ def table_view(uri: str, config: TableConfig, timeline: Timeline | None, schema:
 
 
 def _names(names: tuple[str, ...]) -> list[Content]:
-    found: list[Content] = []
-    for each in names:
-        found += [", " if found else None, named(each)]
-    return found
+    result: list[Content] = []
+    for name in names:
+        result += [", " if result else None, named(name)]
+    return result

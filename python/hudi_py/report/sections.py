@@ -53,41 +53,41 @@ def next_steps(report: Report) -> Html:
 
 def glance(report: Report) -> Html:
     """Renders figures and facts."""
-    found = report.overview
-    wins = _WINS.get(found.merge_mode, "that a merger of its own makes").format(", ".join(found.ordered_by))
+    result = report.overview
+    wins = _WINS.get(result.merge_mode, "that a merger of its own makes").format(", ".join(result.ordered_by))
     details: list[tuple[str, Content]] = [
-        ("Record key", _names(found.record_key) or "generated"),
-        ("Partitioned by", _names(found.partitioned_by) or "nothing"),
+        ("Record key", _names(result.record_key) or "generated"),
+        ("Partitioned by", _names(result.partitioned_by) or "nothing"),
         ("Of equal keys", f"the row {wins} counts"),
-        ("Base files", found.base_file_format.capitalize()),
-        ("Read only", found.read_only),
-        ("Savepoints", _some(found.savepoints)),
-        ("Lock", [name(f"held by {each['process'] or each['owner']}") for each in found.locks]),
+        ("Base files", result.base_file_format.capitalize()),
+        ("Read only", result.read_only),
+        ("Savepoints", _some(result.savepoints)),
+        ("Lock", [name(f"held by {lock['process'] or lock['owner']}") for lock in result.locks]),
     ]
     parts: list[Content] = [cards(_figures(report)), facts(details)]
     if report.unknown:
         parts.append(tag("h3", "What could not be found out"))
-        parts.append(tag("ul", [tag("li", short(each)) for each in report.unknown], class_="paths"))
+        parts.append(tag("ul", [tag("li", short(item)) for item in report.unknown], class_="paths"))
     return section("glance", "At a glance", *parts)
 
 
 def findings(report: Report) -> Html:
     """Renders the doctor's findings."""
-    found = report.diagnosis
-    if found is None:
+    result = report.diagnosis
+    if result is None:
         return section("doctor", "Doctor", tag("p", "The table could not be examined.", class_="note error"))
     parts: list[Content] = []
-    if not found.findings:
+    if not result.findings:
         parts.append(tag("p", "Nothing was found.", class_="note good"))
     by_code: dict[str, list[Finding]] = {}
-    for each in found.findings:
-        by_code.setdefault(each.code, []).append(each)
+    for finding in result.findings:
+        by_code.setdefault(finding.code, []).append(finding)
     if by_code:
         parts.append(tag("ol", [_finding(alike) for alike in by_code.values()], class_="findings"))
-    skipped = [tag("li", "Not examined: ", short(each)) for each in found.skipped]
+    skipped = [tag("li", "Not examined: ", short(item)) for item in result.skipped]
     parts.append(tag("ul", skipped, class_="paths soft") if skipped else None)
-    examined = [tag("li", short(each)) for each in found.checked]
-    releases = [[each, name(value)] for each, value in found.environment.items()]
+    examined = [tag("li", short(item)) for item in result.checked]
+    releases = [[item, name(value)] for item, value in result.environment.items()]
     parts.append(
         tag(
             "details",
@@ -101,21 +101,21 @@ def findings(report: Report) -> Html:
 
 def files(report: Report) -> Html:
     """Renders partitions, file groups and slices."""
-    found = report.files
-    if not found.total.groups:
+    result = report.files
+    if not result.total.groups:
         return section("files", "Files", tag("p", "There are no data files.", class_="note"))
-    parts: list[Content] = [tag("p", _sentence(report), class_="note"), _partitions(found)]
+    parts: list[Content] = [tag("p", _sentence(report), class_="note"), _partitions(result)]
     kinds = [("write", "base files")]
-    if found.total.log_files:
+    if result.total.log_files:
         kinds.append(("wait", "logs, which wait for a compaction"))
     parts.append(legend(*kinds))
-    sizes = [tag("h3", "Base files by size"), _sizes(found), legend(("write", "full enough"), ("wait", "small"))]
-    pair: list[Content] = [tag("div", sizes)] if found.sizes else []
-    if found.total.log_files:
-        pair.append(tag("div", tag("h3", "File slices by number of logs"), _logs(found)))
+    sizes = [tag("h3", "Base files by size"), _sizes(result), legend(("write", "full enough"), ("wait", "small"))]
+    pair: list[Content] = [tag("div", sizes)] if result.sizes else []
+    if result.total.log_files:
+        pair.append(tag("div", tag("h3", "File slices by number of logs"), _logs(result)))
     parts.append(tag("div", pair, class_="pair"))
-    if found.slices:
-        parts += [tag("h3", "Most logs waiting"), _longest(found)]
+    if result.slices:
+        parts += [tag("h3", "Most logs waiting"), _longest(result)]
     return section("files", "Files", *parts)
 
 
@@ -123,7 +123,7 @@ def services(report: Report) -> Html:
     """Renders what services did, and what is due."""
     heads = [Head("service"), Head("due"), Head("why, or why not", "wrap"), Head("done", "right"), Head("newest")]
     heads.append(Head("median time", "right"))
-    due = {each.service.replace("_", ""): each for each in report.due}
+    due = {item.service.replace("_", ""): item for item in report.due}
     lanes = {lane.kind: lane for lane in report.activity.lanes}
     rows: list[list[Content]] = []
     for kind in (*_SERVICES, "archive"):
@@ -160,40 +160,40 @@ def services(report: Report) -> Html:
     return section("services", "Table services", *parts)
 
 
-def metadata(found: tuple[MetadataPartitionSummary, ...]) -> Html:
+def metadata(partitions: tuple[MetadataPartitionSummary, ...]) -> Html:
     """Renders the metadata table."""
-    if not found:
+    if not partitions:
         text = "There is none: readers list folders, and no statistics leave files out."
         return section("metadata", "Metadata table", tag("p", text, class_="note"))
-    most = max(each.base_bytes + each.log_bytes for each in found) or 1
+    most = max(item.base_bytes + item.log_bytes for item in partitions) or 1
     heads = [Head("partition"), Head("state"), *(Head(text, "right") for text in ("file groups", "base size", "logs"))]
     heads += [Head("log size", "right"), Head("size", "bar")]
     rows: list[list[Content]] = [
         [
-            name(each.name),
-            "used by readers" if each.ready else badge("being built", "pending"),
-            f"{each.groups:,}",
-            show_bytes(each.base_bytes),
-            f"{each.log_files:,}",
-            show_bytes(each.log_bytes),
-            bar((each.base_bytes / most, "write"), (each.log_bytes / most, "wait")),
+            name(item.name),
+            "used by readers" if item.ready else badge("being built", "pending"),
+            f"{item.groups:,}",
+            show_bytes(item.base_bytes),
+            f"{item.log_files:,}",
+            show_bytes(item.log_bytes),
+            bar((item.base_bytes / most, "write"), (item.log_bytes / most, "wait")),
         ]
-        for each in found
+        for item in partitions
     ]
     return section("metadata", "Metadata table", table("Partitions of the metadata table", heads, rows))
 
 
-def columns(found: tuple[ColumnFact, ...], count: int, properties: Mapping[str, str]) -> Html:
+def columns(facts: tuple[ColumnFact, ...], count: int, properties: Mapping[str, str]) -> Html:
     """Renders columns and properties."""
     heads = [Head("column", "wrap"), Head("type", "wrap"), Head("null"), Head("role")]
     rows: list[list[Content]] = [
         [
-            name(each.name),
-            tag("code", name(each.type)),
-            "may be null" if each.nullable else "never",
-            ", ".join(each.roles),
+            name(item.name),
+            tag("code", name(item.type)),
+            "may be null" if item.nullable else "never",
+            ", ".join(item.roles),
         ]
-        for each in found
+        for item in facts
     ]
     given: list[list[Content]] = [
         [tag("code", name(key)), tag("code", name(value))] for key, value in properties.items()
@@ -214,9 +214,9 @@ def columns(found: tuple[ColumnFact, ...], count: int, properties: Mapping[str, 
     )
 
 
-def last_write(found: Overview, report: Report) -> tuple[str, str]:
+def last_write(overview: Overview, report: Report) -> tuple[str, str]:
     """Returns when the last write was, and what it did."""
-    last = found.last_write
+    last = overview.last_write
     if last is None:
         return "never", ""
     time = last["completion_time"] or last["instant"]
@@ -236,12 +236,12 @@ def partition_name(path: str) -> Content:
 
 
 def _figures(report: Report) -> Iterable[tuple[str, str, str, str]]:
-    found, files = report.overview, report.files
+    result, files = report.overview, report.files
     yield _health(report.diagnosis)
     groups = f"{counted(files.total.groups, 'file group')} in {counted(files.num_partitions, 'partition')}"
     yield "Size", show_bytes(files.total.bytes), groups, ""
-    yield "Last write", *last_write(found, report), ""
-    if found.table_type == "MERGE_ON_READ":
+    yield "Last write", *last_write(result, report), ""
+    if result.table_type == "MERGE_ON_READ":
         more = f"{show_bytes(files.total.log_bytes)} in {counted(files.waiting, 'file group')}" if files.waiting else ""
         yield "Logs waiting", f"{files.total.log_files:,}", more, ""
     small = f"of {counted(files.total.base_files, 'base file')}, below {show_bytes(files.small_limit)}"
@@ -249,20 +249,20 @@ def _figures(report: Report) -> Iterable[tuple[str, str, str, str]]:
     rate = report.writes.amplification
     if rate is not None:
         yield "Write amplification", f"{rate:.1f}", "rows written for each row changed", ""
-    since = f"since {readable(visible(found.first_instant))[:10]}" if found.first_instant else ""
+    since = f"since {readable(visible(result.first_instant))[:10]}" if result.first_instant else ""
     pending = f"{report.activity.pending:,} pending, " if report.activity.pending else ""
-    yield "Timeline", counted(found.num_instants, "instant"), pending + since, ""
+    yield "Timeline", counted(result.num_instants, "instant"), pending + since, ""
     if report.older is not None:
         yield "Older versions", show_bytes(report.older.bytes), counted(report.older.slices, "file slice"), ""
 
 
-def _health(found: Diagnosis | None) -> tuple[str, str, str, str]:
-    if found is None:
+def _health(diagnosis: Diagnosis | None) -> tuple[str, str, str, str]:
+    if diagnosis is None:
         return "Health", "unknown", "could not be examined", "error"
     counts: dict[Severity, int] = {}
-    for each in found.findings:
-        counts[each.severity] = counts.get(each.severity, 0) + 1
-    if found.healthy:
+    for finding in diagnosis.findings:
+        counts[finding.severity] = counts.get(finding.severity, 0) + 1
+    if diagnosis.healthy:
         notices = counts.get(Severity.NOTICE, 0)
         return "Health", "healthy", counted(notices, "notice") if notices else "nothing was found", "good"
     worst, *others = (_how_many(severity, counts[severity]) for severity in sorted(counts, reverse=True))
@@ -275,38 +275,38 @@ def _how_many(severity: Severity, count: int) -> str:
 
 def _finding(alike: list[Finding]) -> Html:
     """Renders findings of one kind: the first, and the others folded."""
-    each, *others = alike
-    paths = [tag("li", tag("code", name(path))) for path in each.paths[:_MAX_PATHS]]
-    extra = more_than(len(paths), len(each.paths), "files")
-    listed = tag("details", tag("summary", counted(len(each.paths), "file")), tag("ul", paths, class_="paths"), extra)
+    item, *others = alike
+    paths = [tag("li", tag("code", name(path))) for path in item.paths[:_MAX_PATHS]]
+    extra = more_than(len(paths), len(item.paths), "files")
+    listed = tag("details", tag("summary", counted(len(item.paths), "file")), tag("ul", paths, class_="paths"), extra)
     where: list[Content] = []
-    if each.partition is not None:
-        where.append([" Partition ", partition_name(each.partition), "."])
-    if each.instant is not None:
-        where.append([" Instant ", tag("code", name(each.instant)), "."])
+    if item.partition is not None:
+        where.append([" Partition ", partition_name(item.partition), "."])
+    if item.instant is not None:
+        where.append([" Instant ", tag("code", name(item.instant)), "."])
     return tag(
         "li",
-        tag("p", badge(each.severity.word, each.severity.word), " ", tag("strong", name(each.what))),
-        tag("p", each.consequence, where),
-        tag("p", tag("span", "To mend: ", class_="soft"), each.remedy),
-        tag("p", tag("code", each.code), class_="soft"),
+        tag("p", badge(item.severity.word, item.severity.word), " ", tag("strong", name(item.what))),
+        tag("p", item.consequence, where),
+        tag("p", tag("span", "To mend: ", class_="soft"), item.remedy),
+        tag("p", tag("code", item.code), class_="soft"),
         listed if paths else None,
         _others(others) if others else None,
-        class_=each.severity.word,
+        class_=item.severity.word,
     )
 
 
-def _others(found: list[Finding]) -> Html:
-    items = [tag("li", name(each.what)) for each in found[:_MAX_ALIKE]]
-    rest = more_than(len(items), len(found), "like these, which `hudi-py doctor` lists")
-    return tag("details", tag("summary", f"{len(found):,} more like this"), tag("ul", items, class_="paths"), rest)
+def _others(findings: list[Finding]) -> Html:
+    items = [tag("li", name(item.what)) for item in findings[:_MAX_ALIKE]]
+    rest = more_than(len(items), len(findings), "like these, which `hudi-py doctor` lists")
+    return tag("details", tag("summary", f"{len(findings):,} more like this"), tag("ul", items, class_="paths"), rest)
 
 
 def _names(names: Iterable[str]) -> list[Content]:
-    found: list[Content] = []
-    for each in names:
-        found += [", " if found else None, name(each)]
-    return found
+    result: list[Content] = []
+    for item in names:
+        result += [", " if result else None, name(item)]
+    return result
 
 
 def _some(names: list[str]) -> Content:
@@ -317,13 +317,13 @@ def _some(names: list[str]) -> Content:
 
 
 def _sentence(report: Report) -> str:
-    found, total = report.files, report.files.total
+    result, total = report.files, report.files.total
     text = (
-        f"{counted(total.groups, 'file group')} in {counted(found.num_partitions, 'partition')}, "
+        f"{counted(total.groups, 'file group')} in {counted(result.num_partitions, 'partition')}, "
         f"{show_bytes(total.bytes)} in the newest file slices."
     )
-    if found.spread is not None:
-        low, median, high, most = (show_bytes(each) for each in found.spread)
+    if result.spread is not None:
+        low, median, high, most = (show_bytes(item) for item in result.spread)
         text += f" Base files: least {low}, median {median}, 95 % below {high}, greatest {most}."
     if report.older is not None and report.older.slices:
         text += (
@@ -333,90 +333,90 @@ def _sentence(report: Report) -> str:
     return text
 
 
-def _partitions(found: FileSizes) -> Html:
+def _partitions(sizes: FileSizes) -> Html:
     names = ("file groups", "base files", "base size", "logs", "log size", "small files")
     heads = [Head("partition", "wrap"), Head("size", "right"), Head("base and logs", "bar")]
     heads += [Head(text, "right") for text in names]
-    most = max(each.bytes for each in found.partitions) or 1
+    most = max(partition.bytes for partition in sizes.partitions) or 1
 
-    def cells(title: Content, each: PartitionSize, drawn: bool) -> list[Content]:
-        shares = bar((each.base_bytes / most, "write"), (each.log_bytes / most, "wait")) if drawn else ""
-        logs = [f"{each.log_files:,}", show_bytes(each.log_bytes)] if each.log_files else ["", ""]
-        small = f"{each.small_files:,}" if each.small_files else ""
-        groups = [f"{each.groups:,}", f"{each.base_files:,}", show_bytes(each.base_bytes)]
-        return [title, show_bytes(each.bytes), shares, *groups, *logs, small]
+    def cells(title: Content, size: PartitionSize, drawn: bool) -> list[Content]:
+        shares = bar((size.base_bytes / most, "write"), (size.log_bytes / most, "wait")) if drawn else ""
+        logs = [f"{size.log_files:,}", show_bytes(size.log_bytes)] if size.log_files else ["", ""]
+        small = f"{size.small_files:,}" if size.small_files else ""
+        groups = [f"{size.groups:,}", f"{size.base_files:,}", show_bytes(size.base_bytes)]
+        return [title, show_bytes(size.bytes), shares, *groups, *logs, small]
 
-    rows = [cells(partition_name(each.name or ""), each, True) for each in found.partitions]
+    rows = [cells(partition_name(partition.name or ""), partition, True) for partition in sizes.partitions]
     rest: list[Content] = []
-    if found.others is not None:
-        count = found.num_partitions - len(found.partitions)
-        rest = cells(f"and {counted(count, 'more partition')}", found.others, False)
+    if sizes.others is not None:
+        count = sizes.num_partitions - len(sizes.partitions)
+        rest = cells(f"and {counted(count, 'more partition')}", sizes.others, False)
     return table("Partitions, the largest first: their newest file slices", heads, rows, rest=rest)
 
 
-def _sizes(found: FileSizes) -> Html:
-    most = max(each.files for each in found.sizes) or 1
+def _sizes(sizes: FileSizes) -> Html:
+    most = max(size.files for size in sizes.sizes) or 1
     heads = [Head("size"), Head("base files", "right"), Head("share", "bar"), Head("total", "right")]
     rows = []
-    for each in found.sizes:
-        small = each.high is not None and each.high <= found.small_limit
-        drawn = bar((each.files / most, "wait" if small else "write"))
-        rows.append([_size_range(each), f"{each.files:,}", drawn, show_bytes(each.bytes)])
+    for size in sizes.sizes:
+        small = size.high is not None and size.high <= sizes.small_limit
+        drawn = bar((size.files / most, "wait" if small else "write"))
+        rows.append([_size_range(size), f"{size.files:,}", drawn, show_bytes(size.bytes)])
     caption = (
-        f"{counted(found.total.small_files, 'base file')} of {found.total.base_files:,}, "
-        f"{show_bytes(found.small_bytes)}, are small: below {show_bytes(found.small_limit)}"
+        f"{counted(sizes.total.small_files, 'base file')} of {sizes.total.base_files:,}, "
+        f"{show_bytes(sizes.small_bytes)}, are small: below {show_bytes(sizes.small_limit)}"
     )
     return table(caption, heads, rows)
 
 
-def _size_range(each: SizeBin) -> str:
-    if each.high is None:
-        return f"{show_bytes(each.low)} or more"
-    return f"{show_bytes(each.low)} to {show_bytes(each.high)}" if each.low else f"below {show_bytes(each.high)}"
+def _size_range(bin_: SizeBin) -> str:
+    if bin_.high is None:
+        return f"{show_bytes(bin_.low)} or more"
+    return f"{show_bytes(bin_.low)} to {show_bytes(bin_.high)}" if bin_.low else f"below {show_bytes(bin_.high)}"
 
 
-def _logs(found: FileSizes) -> Html:
-    most = max(each.slices for each in found.logs) or 1
+def _logs(sizes: FileSizes) -> Html:
+    most = max(log.slices for log in sizes.logs) or 1
     heads = [Head("logs"), Head("file slices", "right"), Head("share", "bar"), Head("log size", "right")]
     rows = [
         [
-            _log_range(each),
-            f"{each.slices:,}",
-            bar((each.slices / most, "wait" if each.low else "write")),
-            show_bytes(each.log_bytes) if each.low else "",
+            _log_range(log),
+            f"{log.slices:,}",
+            bar((log.slices / most, "wait" if log.low else "write")),
+            show_bytes(log.log_bytes) if log.low else "",
         ]
-        for each in found.logs
+        for log in sizes.logs
     ]
-    size = show_bytes(found.total.log_bytes)
-    caption = f"{counted(found.waiting, 'file slice')} of {found.total.groups:,} with logs, {size}"
+    size = show_bytes(sizes.total.log_bytes)
+    caption = f"{counted(sizes.waiting, 'file slice')} of {sizes.total.groups:,} with logs, {size}"
     return table(caption, heads, rows)
 
 
-def _log_range(each: LogBin) -> str:
-    if each.high is None:
-        return f"{each.low} or more"
-    if each.low == each.high:
-        return "none" if not each.low else str(each.low)
-    return f"{each.low} to {each.high}"
+def _log_range(bin_: LogBin) -> str:
+    if bin_.high is None:
+        return f"{bin_.low} or more"
+    if bin_.low == bin_.high:
+        return "none" if not bin_.low else str(bin_.low)
+    return f"{bin_.low} to {bin_.high}"
 
 
-def _longest(found: FileSizes) -> Html:
+def _longest(sizes: FileSizes) -> Html:
     heads = [Head("file id"), Head("logs", "right"), Head("log size", "right"), Head("base and logs", "bar")]
     heads += [Head("base size", "right"), Head("partition", "wrap"), Head("base instant")]
-    most = max(each.base_bytes + each.log_bytes for each in found.slices) or 1
+    most = max(slice_.base_bytes + slice_.log_bytes for slice_ in sizes.slices) or 1
     rows = [
         [
-            tag("code", name(each.file_id)),
-            f"{each.log_files:,}",
-            show_bytes(each.log_bytes),
-            bar((each.base_bytes / most, "write"), (each.log_bytes / most, "wait")),
-            show_bytes(each.base_bytes),
-            partition_name(each.partition),
-            tag("code", name(each.base_instant)),
+            tag("code", name(slice_.file_id)),
+            f"{slice_.log_files:,}",
+            show_bytes(slice_.log_bytes),
+            bar((slice_.base_bytes / most, "write"), (slice_.log_bytes / most, "wait")),
+            show_bytes(slice_.base_bytes),
+            partition_name(slice_.partition),
+            tag("code", name(slice_.base_instant)),
         ]
-        for each in found.slices
+        for slice_ in sizes.slices
     ]
     rest: list[Content] = []
-    if found.waiting > len(found.slices):
-        rest = [f"and {found.waiting - len(found.slices):,} more", "", "", "", "", "", ""]
+    if sizes.waiting > len(sizes.slices):
+        rest = [f"and {sizes.waiting - len(sizes.slices):,} more", "", "", "", "", "", ""]
     return table("File slices with the most bytes of logs", heads, rows, rest=rest)

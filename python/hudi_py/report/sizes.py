@@ -124,7 +124,7 @@ def _partitions(counted: pa.Table) -> list[PartitionSize]:
     """Returns partitions, largest first."""
     names = ("base_file", "base_bytes", "log_files", "log_bytes", "small")
     grouped = counted.group_by("partition").aggregate([(name, "sum") for name in names] + [("base_file", "count")])
-    found = [
+    result = [
         PartitionSize(
             row["partition"],
             row["base_file_count"],
@@ -136,25 +136,25 @@ def _partitions(counted: pa.Table) -> list[PartitionSize]:
         )
         for row in grouped.to_pylist()
     ]
-    return sorted(found, key=lambda each: (-each.bytes, each.name or ""))
+    return sorted(result, key=lambda item: (-item.bytes, item.name or ""))
 
 
 def _together(partitions: list[PartitionSize]) -> PartitionSize:
     return PartitionSize(
         None,
-        sum(each.groups for each in partitions),
-        sum(each.base_files for each in partitions),
-        sum(each.base_bytes for each in partitions),
-        sum(each.log_files for each in partitions),
-        sum(each.log_bytes for each in partitions),
-        sum(each.small_files for each in partitions),
+        sum(partition.groups for partition in partitions),
+        sum(partition.base_files for partition in partitions),
+        sum(partition.base_bytes for partition in partitions),
+        sum(partition.log_files for partition in partitions),
+        sum(partition.log_bytes for partition in partitions),
+        sum(partition.small_files for partition in partitions),
     )
 
 
 def _spread(base: np.ndarray) -> tuple[int, int, int, int] | None:
     if not len(base):
         return None
-    low, median, high, most = (int(each) for each in np.percentile(base, (0, 50, 95, 100)))
+    low, median, high, most = (int(item) for item in np.percentile(base, (0, 50, 95, 100)))
     return low, median, high, most
 
 
@@ -162,27 +162,27 @@ def _size_bins(base: np.ndarray) -> tuple[SizeBin, ...]:
     if not len(base):
         return ()
     places = np.searchsorted(_SIZE_STEPS, base, "right") - 1
-    found = []
+    result = []
     for place in range(int(places.min()), int(places.max()) + 1):
         sizes = base[places == place]
         high = _SIZE_STEPS[place + 1] if place + 1 < len(_SIZE_STEPS) else None
-        found.append(SizeBin(_SIZE_STEPS[place], high, len(sizes), int(sizes.sum())))
-    return tuple(found)
+        result.append(SizeBin(_SIZE_STEPS[place], high, len(sizes), int(sizes.sum())))
+    return tuple(result)
 
 
 def _log_bins(counted: pa.Table) -> tuple[LogBin, ...]:
     number, size = counted["log_files"].to_numpy(), counted["log_bytes"].to_numpy()
-    found = []
+    result = []
     for low, high in _LOG_STEPS:
         chosen = (number >= low) & (number <= (np.iinfo(np.int64).max if high is None else high))
-        found.append(LogBin(low, high, int(chosen.sum()), int(size[chosen].sum())))
-    return tuple(found)
+        result.append(LogBin(low, high, int(chosen.sum()), int(size[chosen].sum())))
+    return tuple(result)
 
 
 def _longest(files: pa.Table, counted: pa.Table) -> tuple[SliceSize, ...]:
     size = files["log_bytes"].to_numpy()
     order = np.argsort(-size, kind="stable")[:MAX_SLICES]
-    chosen = pa.array([int(at) for at in order if counted["log_files"][int(at)].as_py()], pa.int64())
+    chosen = pa.array([int(index) for index in order if counted["log_files"][int(index)].as_py()], pa.int64())
     return tuple(
         SliceSize(
             row["partition"],

@@ -161,14 +161,14 @@ def gather(source: ReportedTable, storage: Storage, *, full: bool = False) -> Ga
     return Gathered(facts, metadata, older, diagnosis, tuple(dict.fromkeys(unknown)))
 
 
-def summarise(found: Gathered, path: str, options: Mapping[str, object], *, now_ms: int, release: str) -> Report:
+def summarise(gathered: Gathered, path: str, options: Mapping[str, object], *, now_ms: int, release: str) -> Report:
     """Summarises the collected facts.
 
     Args:
         path: how commands name the table.
         options: of writes; they say which files are small.
     """
-    facts = found.facts
+    facts = gathered.facts
     zone = table_zone(facts.config)
     limit = Options.resolve(dict(options), Scope.WRITE).get(write_config.SMALL_FILE_LIMIT)
     columns = _columns(facts)
@@ -181,30 +181,30 @@ def summarise(found: Gathered, path: str, options: Mapping[str, object], *, now_
         release=release,
         path=path,
         overview=short,
-        next=tuple(_next(found.diagnosis, short, path)),
+        next=tuple(_next(gathered.diagnosis, short, path)),
         activity=activity_of(facts.instants, facts.history, zone, layout=facts.config.layout),
         writes=writes_of(facts.history),
         files=sizes_of(facts.files, limit),
-        older=found.older,
+        older=gathered.older,
         due=facts.due,
         plans=plans,
-        metadata=_metadata(facts.config, found.metadata),
-        diagnosis=found.diagnosis,
+        metadata=_metadata(facts.config, gathered.metadata),
+        diagnosis=gathered.diagnosis,
         columns=columns[:MAX_COLUMNS],
         num_columns=len(columns),
         properties=dict(sorted(facts.config.properties.items())),
-        unknown=found.unknown,
+        unknown=gathered.unknown,
     )
 
 
-def _next(diagnosis: Diagnosis | None, found: Overview, path: str) -> Iterator[Todo]:
-    bad = [each for each in diagnosis.findings if each.severity >= Severity.WARNING] if diagnosis else []
+def _next(diagnosis: Diagnosis | None, overview: Overview, path: str) -> Iterator[Todo]:
+    bad = [finding for finding in diagnosis.findings if finding.severity >= Severity.WARNING] if diagnosis else []
     if bad:
-        worst = max(each.severity for each in bad)
-        mends = f"repair {shlex.quote(path)} --dry-run" if any(CODES[each.code].repaired for each in bad) else None
+        worst = max(item.severity for item in bad)
+        mends = f"repair {shlex.quote(path)} --dry-run" if any(CODES[item.code].repaired for item in bad) else None
         why = f"The doctor has {counted(len(bad), 'finding')} to mend, the worst is {worst.word}: {bad[0].what}"
         yield Todo(why, f"hudi-py {mends or f'doctor {shlex.quote(path)}'}", worst >= Severity.ERROR)
-    for step in found.next:
+    for step in overview.next:
         yield Todo(step.why, step.command, False)
 
 
@@ -264,7 +264,7 @@ def _columns(facts: TableFacts) -> tuple[ColumnFact, ...]:
         "ordering": config.ordering_fields,
         "meta": META_FIELDS,
     }
-    found = [
+    result = [
         ColumnFact(
             field.name,
             str(field.type),
@@ -273,4 +273,4 @@ def _columns(facts: TableFacts) -> tuple[ColumnFact, ...]:
         )
         for field in facts.schema
     ]
-    return tuple(sorted(found, key=lambda each: "meta" in each.roles))
+    return tuple(sorted(result, key=lambda item: "meta" in item.roles))

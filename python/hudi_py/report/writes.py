@@ -100,11 +100,11 @@ def _by_service(history: pa.Table) -> pa.ChunkedArray:
 
 def _operations(history: pa.Table) -> tuple[OperationSummary, ...]:
     grouped = history.group_by("operation").aggregate([(name, "sum") for name in _NUMBERS] + [("instant", "count")])
-    found = []
+    result = []
     for row in grouped.sort_by([("num_bytes_sum", "descending"), ("operation", "ascending")]).to_pylist():
         service = row["operation"] in REWRITING
         inserts, updates, deletes = (0 if service else row[f"{name}_sum"] for name in _CHANGES)
-        found.append(
+        result.append(
             OperationSummary(
                 name=row["operation"] or "UNKNOWN",
                 service=service,
@@ -117,7 +117,7 @@ def _operations(history: pa.Table) -> tuple[OperationSummary, ...]:
                 bytes=row["num_bytes_sum"],
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _bins(history: pa.Table) -> tuple[WriteBin, ...]:
@@ -130,7 +130,7 @@ def _bins(history: pa.Table) -> tuple[WriteBin, ...]:
     starts = edges[:-1]
 
     def sums(values: Any) -> list[int]:
-        return [int(each) for each in np.add.reduceat(values, starts)]
+        return [int(item) for item in np.add.reduceat(values, starts)]
 
     columns = zip(
         starts,

@@ -104,7 +104,7 @@ _CHANGES: Final[Mapping[str, Any]] = {
 }
 
 
-def changes_of(found: Sequence[Mapping[str, Any]], types: pa.Schema) -> list[ColumnChange]:
+def changes_of(items: Sequence[Mapping[str, Any]], types: pa.Schema) -> list[ColumnChange]:
     """Parses the changes of a statement in SQL.
 
     Args:
@@ -115,19 +115,19 @@ def changes_of(found: Sequence[Mapping[str, Any]], types: pa.Schema) -> list[Col
         ConfigError: an old column would get a type that a column keeps from its beginning.
     """
     made = []
-    for each in found:
-        members = {key: value for key, value in each.items() if key != "change"}
+    for item in items:
+        members = {key: value for key, value in item.items() if key != "change"}
         if "type" in members:
             column = types.field(members["type"])
             members["type"] = column.type
-            if each["change"] == "add":
+            if item["change"] == "add":
                 members["custom"] = declared(column)
             elif declared(column) is not None:
                 raise ConfigError(
-                    f"Cannot change the type of '{each['path']}' to {declared(column)}, which a column keeps from its "
+                    f"Cannot change the type of '{item['path']}' to {declared(column)}, which a column keeps from its "
                     "beginning; add a column of that type"
                 )
-        made.append(_CHANGES[each["change"]](**members))
+        made.append(_CHANGES[item["change"]](**members))
     return made
 
 
@@ -163,10 +163,10 @@ class Columns:
                 return self._retyped(change)
             case SetComment():
                 path = self._path(change.path, f"comment on '{change.path}'")
-                return self._with(_edited(self.schema.record, path, lambda each: replace(each, doc=change.comment)))
+                return self._with(_edited(self.schema.record, path, lambda field: replace(field, doc=change.comment)))
             case SetNullable():
                 path = self._path(change.path, f"change '{change.path}'")
-                return self._with(_edited(self.schema.record, path, lambda each: self._relaxed(change, each)))
+                return self._with(_edited(self.schema.record, path, lambda field: self._relaxed(change, field)))
             case MoveColumn():
                 return self._moved(change)
 
@@ -191,7 +191,7 @@ class Columns:
         if "." in change.name:
             raise self._refused(what, "it cannot move to another struct; give the new name without the path")
         self._check_new(parent, change.name, what)
-        return self._with(_edited(self.schema.record, path, lambda each: replace(each, name=change.name)))
+        return self._with(_edited(self.schema.record, path, lambda field: replace(field, name=change.name)))
 
     def _added(self, change: AddColumn) -> Columns:
         *above, name = change.path.split(".")
@@ -225,7 +225,7 @@ class Columns:
         if not _widens(old, new):
             possible = ", ".join(_WIDER.get(source, ())) or "no other type"
             raise self._refused(what, f"{source} can become {possible}")
-        return self._with(_edited(self.schema.record, path, lambda each: replace(each, type=new)))
+        return self._with(_edited(self.schema.record, path, lambda field: replace(field, type=new)))
 
     def _relaxed(self, change: SetNullable, field: InternalField) -> InternalField:
         if field.optional and not change.nullable:
@@ -250,13 +250,13 @@ class Columns:
                 raise self._refused(what, "it is the same column")
 
         def moved(fields: tuple[InternalField, ...]) -> tuple[InternalField, ...]:
-            (field,) = (each for each in fields if each.name == path[-1])
+            (field,) = (field for field in fields if field.name == path[-1])
             left = [each for each in fields if each is not field]
             if change.place == "first":
-                at = sum(each.name in META_FIELDS for each in left)
+                index = sum(item.name in META_FIELDS for item in left)
             else:
-                at = [each.name for each in left].index(other) + (change.place == "after")
-            return (*left[:at], field, *left[at:])
+                index = [item.name for item in left].index(other) + (change.place == "after")
+            return (*left[:index], field, *left[index:])
 
         return self._with(_with_members(self.schema.record, path[:-1], moved))
 
@@ -278,20 +278,20 @@ class Columns:
     def _path(self, path: str, what: str) -> tuple[str, ...]:
         """Splits a path into parts, in the schema's spelling. `what` completes the error message."""
         kind: InternalType = self.schema.record
-        found: list[str] = []
+        result: list[str] = []
         for part in path.split("."):
             names = _names(kind)
-            match = part if part in names else next((each for each in names if each.lower() == part.lower()), None)
-            if not found and match in META_FIELDS:
+            match = part if part in names else next((name for name in names if name.lower() == part.lower()), None)
+            if not result and match in META_FIELDS:
                 raise self._refused(what, "columns that Hudi adds cannot be changed")
             if match is None:
-                inside = f"'{'.'.join(found)}'" if found else "it"
-                own = [each for each in names if each not in META_FIELDS]
+                inside = f"'{'.'.join(result)}'" if result else "it"
+                own = [name for name in names if name not in META_FIELDS]
                 there = ", ".join(own[:_SHOWN]) + (", ..." if len(own) > _SHOWN else "")
                 raise self._refused(what, f"{inside} has no '{part}'; it has {there or 'no members'}")
-            found.append(match)
+            result.append(match)
             kind = _at(kind, (match,))
-        return tuple(found)
+        return tuple(result)
 
     def _check_free(self, path: tuple[str, ...], verb: str) -> None:
         own = ".".join(path)
@@ -302,7 +302,7 @@ class Columns:
     def _check_new(self, parent: InternalRecord, name: str, what: str) -> None:
         if not is_avro_name(name):
             raise self._refused(what, "names consist of letters, _ and digits, and do not begin with a digit")
-        same = next((each.name for each in parent.fields if each.name.lower() == name.lower()), None)
+        same = next((field.name for field in parent.fields if field.name.lower() == name.lower()), None)
         if same is not None:
             case = "" if same == name else ", and upper and lower case do not differ in Spark"
             raise self._refused(what, f"there is '{same}' already{case}")
@@ -314,12 +314,12 @@ class Columns:
             raise self._refused(f"give '{path}' the type {kind}", "a column needs a type with values")
         *above, name = path.split(".")
         made = pa.field(name, kind, metadata=declaration(custom))
-        for each in reversed(above):  # a vector may not be in a struct
-            made = pa.field(each, pa.struct([made]))
-        found: Any = avro_schema(pa.schema([made]), "record", "")
+        for item in reversed(above):  # a vector may not be in a struct
+            made = pa.field(item, pa.struct([made]))
+        result: Any = avro_schema(pa.schema([made]), "record", "")
         for _ in (*above, name):
-            found = value_type(found["fields"][0]["type"])
-        return found
+            result = value_type(result["fields"][0]["type"])
+        return result
 
     def _refused(self, what: str, why: str) -> SchemaMismatchError:
         return SchemaMismatchError(f"Cannot {what} in the table '{self.table}': {why}")
@@ -331,12 +331,12 @@ def _covers(path: str, name: str) -> bool:
 
 
 def _own(kind: InternalType) -> list[str]:
-    return [each for each in _names(kind) if each not in META_FIELDS]
+    return [name for name in _names(kind) if name not in META_FIELDS]
 
 
 def _names(kind: InternalType) -> list[str]:
     if isinstance(kind, InternalRecord):
-        return [each.name for each in kind.fields]
+        return [field.name for field in kind.fields]
     if isinstance(kind, InternalArray):
         return ["element"]
     return ["value"] if isinstance(kind, InternalMap) else []
@@ -346,7 +346,7 @@ def _at(kind: InternalType, path: tuple[str, ...]) -> InternalType:
     """Returns the type at an existing path."""
     for part in path:
         if isinstance(kind, InternalRecord):
-            kind = next(each.type for each in kind.fields if each.name == part)
+            kind = next(field.type for field in kind.fields if field.name == part)
         elif isinstance(kind, InternalArray):
             kind = kind.element
         else:
@@ -365,8 +365,8 @@ def _edited(
         return replace(field, type=_edited(field.type, rest, change)) if rest else change(field)
 
     if isinstance(kind, InternalRecord):
-        fields = (inside(each) if each.name == head else each for each in kind.fields)
-        return InternalRecord(tuple(each for each in fields if each is not None))
+        fields = (inside(field) if field.name == head else field for field in kind.fields)
+        return InternalRecord(tuple(field for field in fields if field is not None))
     if isinstance(kind, InternalArray):
         made = inside(InternalField(kind.element_id, head, kind.element, kind.element_optional))
         assert made is not None
@@ -390,9 +390,9 @@ def _with_members(
 
     if not path:
         return InternalRecord(change(kind.fields))
-    found = _edited(kind, path, changed)
-    assert isinstance(found, InternalRecord)
-    return found
+    result = _edited(kind, path, changed)
+    assert isinstance(result, InternalRecord)
+    return result
 
 
 # -- types
@@ -401,7 +401,7 @@ def _with_members(
 def _plain_decimals(kind: InternalType) -> InternalType:
     """Renames decimals as Apache Hudi's DDL does."""
     if isinstance(kind, InternalRecord):
-        return InternalRecord(tuple(replace(each, type=_plain_decimals(each.type)) for each in kind.fields))
+        return InternalRecord(tuple(replace(field, type=_plain_decimals(field.type)) for field in kind.fields))
     if isinstance(kind, InternalArray):
         return replace(kind, element=_plain_decimals(kind.element))
     if isinstance(kind, InternalMap):

@@ -40,7 +40,7 @@ _LOGICAL: Final = {
     "local-timestamp-millis": {"type": "long", "logicalType": "local-timestamp-millis"},
     "uuid": {"type": "string", "logicalType": "uuid"},
 }
-_NAMES: Final = {(each["type"], each["logicalType"]): name for name, each in _LOGICAL.items()}
+_NAMES: Final = {(item["type"], item["logicalType"]): name for name, item in _LOGICAL.items()}
 _PRIMITIVES: Final = {
     **{name: name for name in ("boolean", "int", "long", "float", "double", "string")},
     "bytes": "binary",
@@ -65,12 +65,12 @@ class DecimalName:
     @classmethod
     def of(cls, name: str) -> DecimalName | None:
         """Parses the name of a decimal type; None for any other type."""
-        found = _DECIMAL.fullmatch(name)
-        if found is None:
+        match = _DECIMAL.fullmatch(name)
+        if match is None:
             return None
-        precision = int(found["precision"])
-        size = None if found["kind"] == "_bytes" else int(found["size"] or minimal_fixed_size(precision))
-        return cls(precision, int(found["scale"]), size)
+        precision = int(match["precision"])
+        size = None if match["kind"] == "_bytes" else int(match["size"] or minimal_fixed_size(precision))
+        return cls(precision, int(match["scale"]), size)
 
 
 # -- from Avro
@@ -96,7 +96,7 @@ def with_ids(avro: Mapping[str, Any], table: str = "") -> InternalSchema:
 def with_meta_fields(fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Prepends the five meta columns to the fields of an Avro record."""
     meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_FIELDS]
-    return meta + [each for each in fields if each["name"] not in META_FIELDS]
+    return meta + [field for field in fields if field["name"] not in META_FIELDS]
 
 
 def new_type(avro: Any, first: int, table: str, column: str) -> tuple[InternalType, int]:
@@ -123,9 +123,11 @@ class _Ids:
         fields = avro["fields"]
         first = self.take(len(fields))
         made = []
-        for at, each in enumerate(fields):
-            kind = self.type(each["type"], f"{path}{each['name']}")
-            made.append(InternalField(first + at, each["name"], kind, _admits_null(each["type"]), each.get("doc")))
+        for index, field in enumerate(fields):
+            kind = self.type(field["type"], f"{path}{field['name']}")
+            made.append(
+                InternalField(first + index, field["name"], kind, _admits_null(field["type"]), field.get("doc"))
+            )
         return InternalRecord(tuple(made))
 
     def type(self, avro: Any, path: str) -> InternalType:
@@ -176,7 +178,7 @@ def value_type(avro: Any) -> Any:
     """Returns an Avro type without null and the wrapping dict; a list if several types are left."""
     while True:
         if isinstance(avro, list):
-            values = [each for each in avro if each != "null"]
+            values = [item for item in avro if item != "null"]
             if len(values) != 1:
                 return values
             avro = values[0]
@@ -200,8 +202,8 @@ def reconciled(latest: InternalSchema, avro: Mapping[str, Any], table: str) -> I
     Raises:
         UnsupportedTableError: as `with_ids`.
     """
-    fields = [each for each in avro["fields"] if each["name"] not in META_FIELDS]
-    if any(each.name in META_FIELDS for each in latest.record.fields):
+    fields = [field for field in avro["fields"] if field["name"] not in META_FIELDS]
+    if any(field.name in META_FIELDS for field in latest.record.fields):
         fields = with_meta_fields(fields)
     ids = _Ids(last_id(latest) + 1, table)
     record = _reconciled_record(latest.record, {**avro, "fields": fields}, ids, "")
@@ -211,15 +213,15 @@ def reconciled(latest: InternalSchema, avro: Mapping[str, Any], table: str) -> I
 
 
 def _reconciled_record(old: InternalRecord, avro: Mapping[str, Any], ids: _Ids, path: str) -> InternalRecord:
-    known = {each.name: each for each in old.fields}
+    known = {field.name: field for field in old.fields}
     made = []
-    for each in avro["fields"]:
-        where, found = f"{path}{each['name']}", known.get(each["name"])
-        if found is None:
-            at = ids.take(1)
-            made.append(InternalField(at, each["name"], ids.type(each["type"], where), True, each.get("doc")))
+    for field in avro["fields"]:
+        where, value = f"{path}{field['name']}", known.get(field["name"])
+        if value is None:
+            position = ids.take(1)
+            made.append(InternalField(position, field["name"], ids.type(field["type"], where), True, field.get("doc")))
         else:
-            made.append(replace(found, type=_reconciled_type(found.type, value_type(each["type"]), ids, where)))
+            made.append(replace(value, type=_reconciled_type(value.type, value_type(field["type"]), ids, where)))
     return InternalRecord(tuple(made))
 
 
@@ -244,14 +246,14 @@ def _same(one: InternalType, other: InternalType) -> bool:
 
 def last_id(schema: InternalSchema) -> int:
     """Returns the greatest id that the table has ever given to a column."""
-    return max(schema.max_column_id, *(each for each in _all_ids(schema.record)))
+    return max(schema.max_column_id, *(id_ for id_ in _all_ids(schema.record)))
 
 
 def _all_ids(kind: InternalType) -> Iterator[int]:
     if isinstance(kind, InternalRecord):
-        for each in kind.fields:
-            yield each.id
-            yield from _all_ids(each.type)
+        for field in kind.fields:
+            yield field.id
+            yield from _all_ids(field.type)
     elif isinstance(kind, InternalArray):
         yield kind.element_id
         yield from _all_ids(kind.element)
@@ -274,18 +276,18 @@ def avro_with_ids(schema: InternalSchema, before: InternalSchema, avro: Mapping[
     _note(before.record, avro, known)
     name = f"{avro['namespace']}.{avro['name']}" if avro.get("namespace") else avro["name"]
     made = _Avro(known)
-    columns = InternalRecord(tuple(each for each in schema.record.fields if each.name not in META_FIELDS))
+    columns = InternalRecord(tuple(field for field in schema.record.fields if field.name not in META_FIELDS))
     return {**avro, "fields": made.record(columns, name)["fields"]}
 
 
 def _note(record: InternalRecord, avro: Mapping[str, Any], known: dict[int, tuple[InternalType, Any]]) -> None:
-    types = {each["name"]: each["type"] for each in avro["fields"]}
-    for each in record.fields:
-        if each.name in types:
-            _note_type(each.id, each.type, types[each.name], known)
+    types = {field["name"]: field["type"] for field in avro["fields"]}
+    for field in record.fields:
+        if field.name in types:
+            _note_type(field.id, field.type, types[field.name], known)
 
 
-def _note_type(at: int, kind: InternalType, avro: Any, known: dict[int, tuple[InternalType, Any]]) -> None:
+def _note_type(position: int, kind: InternalType, avro: Any, known: dict[int, tuple[InternalType, Any]]) -> None:
     avro = value_type(avro)
     if isinstance(kind, InternalRecord):
         if isinstance(avro, dict):
@@ -296,7 +298,7 @@ def _note_type(at: int, kind: InternalType, avro: Any, known: dict[int, tuple[In
         _note_type(kind.value_id, kind.value, avro["values"], known)
     elif isinstance(avro, dict) or (isinstance(avro, str) and avro in _PRIMITIVES):
         # types that are defined elsewhere are written out again
-        known[at] = kind, avro
+        known[position] = kind, avro
 
 
 @dataclass(slots=True)
@@ -307,18 +309,18 @@ class _Avro:
 
     def record(self, record: InternalRecord, name: str) -> dict[str, Any]:
         fields = []
-        for each in record.fields:
-            kind = self.type(each.id, each.type, f"{name}.{each.name}")
-            member: dict[str, Any] = {"name": each.name, "type": _nullable(kind) if each.optional else kind}
-            if each.doc is not None:
-                member["doc"] = each.doc
-            if each.optional:
+        for field in record.fields:
+            kind = self.type(field.id, field.type, f"{name}.{field.name}")
+            member: dict[str, Any] = {"name": field.name, "type": _nullable(kind) if field.optional else kind}
+            if field.doc is not None:
+                member["doc"] = field.doc
+            if field.optional:
                 member["default"] = None
             fields.append(member)
         space, _, last = name.rpartition(".")
         return {"type": "record", "name": last, **({"namespace": space} if space else {}), "fields": fields}
 
-    def type(self, at: int, kind: InternalType, name: str) -> Any:
+    def type(self, position: int, kind: InternalType, name: str) -> Any:
         if isinstance(kind, InternalRecord):
             return self.record(kind, name)
         if isinstance(kind, InternalArray):
@@ -329,7 +331,7 @@ class _Avro:
             return {"type": "map", "values": _nullable(values) if kind.value_optional else values}
         if kind.startswith(_OPAQUE):
             return parse_json(kind[len(_OPAQUE) :])
-        known = self.known.get(at)
+        known = self.known.get(position)
         if known is None or not _same(known[0], kind):
             return _primitive(kind, name)
         if isinstance(known[1], dict) and known[1].get("type") == "fixed":
@@ -382,7 +384,7 @@ def _dumped(schema: InternalSchema) -> dict[str, Any]:
 
 def _dumped_type(kind: InternalType) -> Any:
     if isinstance(kind, InternalRecord):
-        return {"type": "record", "fields": [_dumped_field(each) for each in kind.fields]}
+        return {"type": "record", "fields": [_dumped_field(field) for field in kind.fields]}
     if isinstance(kind, InternalArray):
         return {
             "type": "array",
@@ -402,6 +404,6 @@ def _dumped_type(kind: InternalType) -> Any:
     return kind
 
 
-def _dumped_field(each: InternalField) -> dict[str, Any]:
-    found = {"id": each.id, "name": each.name, "optional": each.optional, "type": _dumped_type(each.type)}
-    return found if each.doc is None else {**found, "doc": each.doc}
+def _dumped_field(field: InternalField) -> dict[str, Any]:
+    result = {"id": field.id, "name": field.name, "optional": field.optional, "type": _dumped_type(field.type)}
+    return result if field.doc is None else {**result, "doc": field.doc}

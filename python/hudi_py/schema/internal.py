@@ -92,7 +92,7 @@ def parse_history(text: str, context: str = "a schema history") -> tuple[Interna
     schemas = parsed.get("schemas") if isinstance(parsed, dict) else None
     if not isinstance(schemas, list):
         raise CorruptFileError(f"Cannot read {context}: it has no list of schemas")
-    versions = {schema.version_id: schema for schema in (_schema(each, context) for each in schemas)}
+    versions = {schema.version_id: schema for schema in (_schema(schema, context) for schema in schemas)}
     return tuple(versions[number] for number in sorted(versions))
 
 
@@ -111,8 +111,8 @@ class SchemaHistory:
         """Returns the version that an instant wrote with; None if columns are matched by name."""
         if self.query is None or not instant.isdecimal():
             return None
-        found = [schema for schema in self.versions if schema.version_id <= int(instant)]
-        return found[-1] if found else None
+        result = [schema for schema in self.versions if schema.version_id <= int(instant)]
+        return result[-1] if result else None
 
     def sources(self, instant: str) -> Sources | None:
         """Maps the query's columns to those of a file written by an instant; None if they are matched by name."""
@@ -127,8 +127,8 @@ class SchemaHistory:
         sources = self.sources(instant)
         if sources is None:
             return list(names)
-        found = (sources.of(name)[0] for name in names)
-        return [name for name in found if name is not None]
+        result = (sources.of(name)[0] for name in names)
+        return [name for name in result if name is not None]
 
     def conform(
         self, batch: pa.RecordBatch, instant: str, target: pa.Schema, *, context: str = "", repaired: bool = False
@@ -160,22 +160,22 @@ def timestamp_repairs(avro: Any) -> tuple[tuple[str, str], ...]:
     Some writers have stored a timestamp in milliseconds labelled as microseconds, and local timestamps as plain longs
     (`HoodieSchemaRepair`, 1.2.0).
     """
-    found: list[tuple[str, str]] = []
-    _collect(avro, "", found, 0)
-    return tuple(found)
+    result: list[tuple[str, str]] = []
+    _collect(avro, "", result, 0)
+    return tuple(result)
 
 
 _REPAIRED = frozenset({"timestamp-millis", "local-timestamp-millis", "local-timestamp-micros"})
 _MICROS = frozenset({"timestamp-micros", "local-timestamp-micros"})
 
 
-def _collect(avro: Any, path: str, found: list[tuple[str, str]], depth: int) -> None:
+def _collect(avro: Any, path: str, result: list[tuple[str, str]], depth: int) -> None:
     if depth > _MAX_DEPTH:
         return
     for name, child in _members(avro, path):
-        _collect(child, name, found, depth + 1)
+        _collect(child, name, result, depth + 1)
     if isinstance(avro, dict) and avro.get("type") == "long" and avro.get("logicalType") in _REPAIRED:
-        found.append((path, avro["logicalType"]))
+        result.append((path, avro["logicalType"]))
 
 
 def _members(avro: Any, path: str) -> list[tuple[str, Any]]:
@@ -190,7 +190,7 @@ def _members(avro: Any, path: str) -> list[tuple[str, Any]]:
     if isinstance(kind, (dict, list)):
         return [(path, kind)]
     if kind == "record" and isinstance(avro.get("fields"), list):
-        return [(f"{path}.{each['name']}" if path else each["name"], each["type"]) for each in avro["fields"]]
+        return [(f"{path}.{field['name']}" if path else field["name"], field["type"]) for field in avro["fields"]]
     if kind == "array":
         return [(f"{path}.element", avro.get("items"))]
     if kind == "map":
@@ -199,9 +199,9 @@ def _members(avro: Any, path: str) -> list[tuple[str, Any]]:
 
 
 def _repaired_long(avro: Mapping[str, Any], wanted: str | None) -> Mapping[str, Any]:
-    found = avro.get("logicalType")
-    relabelled = found in _MICROS and wanted is not None and wanted.endswith("millis")
-    missing = found is None and wanted is not None and wanted.startswith("local")
+    value = avro.get("logicalType")
+    relabelled = value in _MICROS and wanted is not None and wanted.endswith("millis")
+    missing = value is None and wanted is not None and wanted.startswith("local")
     return {**avro, "logicalType": wanted} if relabelled or missing else avro
 
 
@@ -223,8 +223,8 @@ def _repaired(avro: Any, path: str, repairs: Mapping[str, str]) -> Any:
         return {**avro, "type": _repaired(kind, path, repairs)}
     if kind == "record" and isinstance(avro.get("fields"), list):
         fields = [
-            {**each, "type": _repaired(each["type"], f"{path}.{each['name']}" if path else each["name"], repairs)}
-            for each in avro["fields"]
+            {**field, "type": _repaired(field["type"], f"{path}.{field['name']}" if path else field["name"], repairs)}
+            for field in avro["fields"]
         ]
         return {**avro, "fields": fields}
     if kind == "array":
@@ -237,18 +237,18 @@ def _repaired(avro: Any, path: str, repairs: Mapping[str, str]) -> Any:
 @functools.lru_cache(256)
 def _pair(query: InternalRecord, written: InternalRecord) -> Sources | None:
     """Maps a record's members by id; None if every member has the same name."""
-    by_id = {each.id: each for each in written.fields}
+    by_id = {field.id: field for field in written.fields}
     members: dict[str, tuple[str | None, Sources | None]] = {}
     same = True
-    for each in query.fields:
-        found = by_id.get(each.id)
-        if found is None:
-            members[each.name] = (None, None)
+    for field in query.fields:
+        value = by_id.get(field.id)
+        if value is None:
+            members[field.name] = (None, None)
             same = False
             continue
-        inner = _inner(each.type, found.type)
-        members[each.name] = (found.name, inner)
-        same = same and found.name == each.name and inner is None
+        inner = _inner(field.type, value.type)
+        members[field.name] = (value.name, inner)
+        same = same and value.name == field.name and inner is None
     return None if same else Sources(members)
 
 
@@ -303,15 +303,15 @@ def _type(parsed: Any, depth: int) -> InternalType:
 def _fields(parsed: Sequence[Any], depth: int) -> tuple[InternalField, ...]:
     fields = tuple(
         InternalField(
-            int(each["id"]),
-            str(each["name"]),
-            _type(each["type"], depth + 1),
-            each.get("optional", True) is True,
-            None if each.get("doc") is None else str(each["doc"]),
+            int(item["id"]),
+            str(item["name"]),
+            _type(item["type"], depth + 1),
+            item.get("optional", True) is True,
+            None if item.get("doc") is None else str(item["doc"]),
         )
-        for each in parsed
+        for item in parsed
     )
-    if len({each.id for each in fields}) != len(fields) or len({each.name for each in fields}) != len(fields):
+    if len({field.id for field in fields}) != len(fields) or len({field.name for field in fields}) != len(fields):
         raise ValueError("two fields have the same id or name")
     return fields
 

@@ -18,8 +18,8 @@ def type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
     head, *rest = name.split(".")
     kind = schema.field(head).type if head in schema.names else None
     for part in rest:
-        at = kind.get_field_index(part) if kind is not None and pa.types.is_struct(kind) else -1
-        kind = kind.field(at).type if kind is not None and at >= 0 else None
+        index = kind.get_field_index(part) if kind is not None and pa.types.is_struct(kind) else -1
+        kind = kind.field(index).type if kind is not None and index >= 0 else None
     return kind
 
 

@@ -37,8 +37,8 @@ def matching(regex: str, texts: Sequence[str], option: str, *, whole: bool = Fal
             f"Option {option} = '{regex}' is not valid: {reason}; expected a regular expression without "
             "back-references and look-around"
         ) from None
-    found: list[str] = given.filter(kept).to_pylist()
-    return found
+    result: list[str] = given.filter(kept).to_pylist()
+    return result
 
 
 def escaped(text: str) -> str:
@@ -69,10 +69,10 @@ def glob_regex(pattern: str, option: str, *, one_folder: bool = False) -> str:
     """
     other, no_slash = ("[^/]", "/") if one_folder else (".", "")
     result: list[str] = []
-    opened, at = 0, 0
-    while at < len(pattern):
-        char = pattern[at]
-        at += 1
+    opened, position = 0, 0
+    while position < len(pattern):
+        char = pattern[position]
+        position += 1
         if char == "*":
             result.append(f"{other}*")
         elif char == "?":
@@ -86,19 +86,19 @@ def glob_regex(pattern: str, option: str, *, one_folder: bool = False) -> str:
         elif char == "," and opened:
             result.append("|")
         elif char == "[":
-            end = pattern.find("]", at)
-            if end <= at:
+            end = pattern.find("]", position)
+            if end <= position:
                 raise _no_glob(pattern, option, "a bracket is not closed, or empty")
-            inside = pattern[at:end]
+            inside = pattern[position:end]
             negated = inside[0] in "!^"
             start = f"^{no_slash}" if negated else ""
             result.append(f"[{start}{_of_class(inside[negated:])}]")
-            at = end + 1
+            position = end + 1
         elif char == "\\":
-            if at == len(pattern):
+            if position == len(pattern):
                 raise _no_glob(pattern, option, "nothing follows the backslash at its end")
-            result.append(re.escape(pattern[at]))
-            at += 1
+            result.append(re.escape(pattern[position]))
+            position += 1
         else:
             result.append(re.escape(char))
     if opened:

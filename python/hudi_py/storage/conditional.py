@@ -65,9 +65,9 @@ class ConditionalWrites:
             except self._exceptions.BaseError as error:
                 if self._is_refusal(error):
                     raise
-                found = self._created_by(path, data, writer, error)
-                if found is not None:
-                    return found
+                result = self._created_by(path, data, writer, error)
+                if result is not None:
+                    return result
                 if attempt == _TRIES:
                     raise
             time.sleep(_PAUSE_S * 2**attempt)
@@ -89,10 +89,10 @@ class ConditionalWrites:
             except self._exceptions.BaseError as error:
                 if self._is_refusal(error):
                     raise
-                found = self.read(path)
-                if found is not None and found.data == data:
-                    return found.version
-                if (None if found is None else found.version) != version:
+                result = self.read(path)
+                if result is not None and result.data == data:
+                    return result.version
+                if (None if result is None else result.version) != version:
                     return None
                 if attempt == _TRIES:  # nothing was stored, though the condition held
                     raise
@@ -102,12 +102,12 @@ class ConditionalWrites:
     def read(self, path: str) -> VersionedObject | None:
         """Reads an object and its version; None if there is none."""
         try:
-            found = self._obstore.get(self._store, path)
-            meta = found.meta
+            value = self._obstore.get(self._store, path)
+            meta = value.meta
             return VersionedObject(
-                bytes(found.bytes()),
+                bytes(value.bytes()),
                 Version(meta.get("e_tag"), meta.get("version")),
-                found.attributes.get(WRITER) or "",
+                value.attributes.get(WRITER) or "",
                 int(meta["last_modified"].timestamp() * 1000),
             )
         except FileNotFoundError:
@@ -167,17 +167,17 @@ class ConditionalWrites:
         Empty content without metadata does not identify the writer; then the store's answer "exists" is trusted.
         """
         try:
-            found = self.read(path)
+            result = self.read(path)
         except self._exceptions.BaseError:
             raise error from None
-        if found is None:
+        if result is None:
             return None
-        if found.note:
-            return found.note == writer
+        if result.note:
+            return result.note == writer
         exists = self._exceptions.AlreadyExistsError, self._exceptions.PreconditionError
-        if not data and not found.data and not isinstance(error, exists):
+        if not data and not result.data and not isinstance(error, exists):
             raise error
-        return bool(data) and found.data == data
+        return bool(data) and result.data == data
 
     def _is_refusal(self, error: Exception) -> bool:
         """Tells whether the store refused the request, so that nothing was stored."""

@@ -208,13 +208,13 @@ def boto3_client(service: str, options: Mapping[str, str], uri: str, **more: Any
     name, scheme = options.get(PROVIDER), _scheme(uri)
     provider = take_provider(dict(options), uri) if name is not None and scheme in _PREFIXES["boto3"] else None
     if name is None or provider is None:
-        keys = {key: next((options[each] for each in names if each in options), None) for key, names in _KEYS.items()}
+        keys = {key: next((options[name] for name in names if name in options), None) for key, names in _KEYS.items()}
         # boto3's default session would keep the environment of its first client, and is not thread-safe
         return boto3.Session().client(service, **keys, **more)
     credentials = importlib.import_module("botocore.credentials")
     session = importlib.import_module("botocore.session").Session()
-    found = _Loaded(credentials.DeferredRefreshableCredentials(_Metadata(provider, name), PROVIDER))
-    session.register_component("credential_provider", credentials.CredentialResolver([found]))
+    result = _Loaded(credentials.DeferredRefreshableCredentials(_Metadata(provider, name), PROVIDER))
+    session.register_component("credential_provider", credentials.CredentialResolver([result]))
     return boto3.Session(botocore_session=session).client(service, **more)
 
 
@@ -239,15 +239,15 @@ class _Metadata:
 
     def __call__(self) -> dict[str, str | None]:
         try:
-            found = self._provider()
+            result = self._provider()
         except Exception as error:  # a user's function may raise anything
             failed = importlib.import_module("botocore.exceptions").CredentialRetrievalError
             raise failed(provider=self._name, error_msg=first_line(error)) from None
         return {
-            "access_key": found["access_key_id"],
-            "secret_key": found["secret_access_key"],
-            "token": found.get("token"),
-            "expiry_time": (found["expires_at"] or _NEVER).isoformat(),
+            "access_key": result["access_key_id"],
+            "secret_key": result["secret_access_key"],
+            "token": result.get("token"),
+            "expiry_time": (result["expires_at"] or _NEVER).isoformat(),
         }
 
 
@@ -276,14 +276,14 @@ class _Checked:
         self.config = getattr(function, "config", {})  # obstore takes the region from it
 
     def __call__(self) -> Mapping[str, Any]:
-        found = self._function()
-        expires = found.get("expires_at")
+        result = self._function()
+        expires = result.get("expires_at")
         if isinstance(expires, datetime):
             moment = _utc(expires)
             if moment <= datetime.now(timezone.utc):
                 raise ValueError(f"the credentials have expired at {moment:%Y-%m-%d %H:%M:%S %Z} ({self._name})")
-            return {**found, "expires_at": moment}
-        return {**found, "expires_at": None}
+            return {**result, "expires_at": moment}
+        return {**result, "expires_at": None}
 
 
 def _boto3(given: Mapping[str, str], options: Mapping[str, str], uri: str, source: Any = None) -> Provider:
@@ -327,8 +327,8 @@ def _azure(uri: str, source: Any = None) -> Provider:
         source = _needed("azure.identity", uri, "azure", "azure-identity").DefaultAzureCredential()
 
     def provide() -> Mapping[str, Any]:
-        found = source.get_token(_AZURE_SCOPE)
-        return {"token": found.token, "expires_at": datetime.fromtimestamp(found.expires_on, timezone.utc)}
+        result = source.get_token(_AZURE_SCOPE)
+        return {"token": result.token, "expires_at": datetime.fromtimestamp(result.expires_on, timezone.utc)}
 
     return provide
 
@@ -339,15 +339,15 @@ def _databricks(given: Mapping[str, str], options: Mapping[str, str], uri: str) 
         raise ConfigError(f"Cannot open {uri}: {PROVIDER}=databricks needs the storage option service_credential")
     try:
         # Available on workers; on the driver it is part of dbutils
-        found = importlib.import_module("databricks.service_credentials")
+        result = importlib.import_module("databricks.service_credentials")
     except ImportError:
         try:
-            found = importlib.import_module("databricks.sdk.runtime").dbutils.credentials
+            result = importlib.import_module("databricks.sdk.runtime").dbutils.credentials
         except (ImportError, AttributeError, ValueError) as error:
             raise ConfigError(
                 f"Cannot open {uri}: {PROVIDER}=databricks works on Databricks compute alone ({error})"
             ) from None
-    source = found.getServiceCredentialsProvider(name)
+    source = result.getServiceCredentialsProvider(name)
     scheme = _scheme(uri)
     if scheme in _PREFIXES["boto3"]:
         return _boto3({}, options, uri, source)

@@ -122,13 +122,13 @@ class Unflushed:
                 files = set(self._files)
                 taken = [set(kind) for kind in kinds]
                 folders = set().union(*taken)
-                folders |= {each for folder in folders for each in self._not_anchored(folder)}
+                folders |= {item for folder in folders for item in self._not_anchored(folder)}
                 self._files.clear()
                 for kind in kinds:
                     kind.clear()
             try:
                 work = [(flush_file, path) for path in files] + [(flush_folder, path) for path in folders]
-                in_threads(lambda each: each[0](each[1]), work, 1 if len(work) <= _MAX_IN_TURN else REQUESTS)
+                in_threads(lambda item: item[0](item[1]), work, 1 if len(work) <= _MAX_IN_TURN else REQUESTS)
             except BaseException:
                 with self._lock:
                     self._files |= files
@@ -140,8 +140,8 @@ class Unflushed:
 
     def _not_anchored(self, folder: str) -> list[str]:
         """Lists the folders from a folder up to the root whose names may not be on disk yet."""
-        found: list[str] = []
+        result: list[str] = []
         while folder not in self._anchored and len(folder) > len(self._root):
             folder = os.path.dirname(folder)
-            found.append(folder)
-        return found
+            result.append(folder)
+        return result

@@ -248,24 +248,24 @@ class HdfsStorage:
 
     def list(self, path: str = "") -> list[FileInfo]:
         prefix = f"{clean_path(path)}/" if path else ""
-        found: list[FileInfo] = []
+        result: list[FileInfo] = []
         for entry in self._names.children(self._full(path)):
             name = entry.path.rpartition("/")[2]
             if not is_hidden_by_storage(name):
-                found.append(FileInfo(prefix + name, entry.size, entry.modified_ms, entry.is_dir))
-        return sorted(found)
+                result.append(FileInfo(prefix + name, entry.size, entry.modified_ms, entry.is_dir))
+        return sorted(result)
 
     def walk(self, path: str = "") -> Iterator[FileInfo]:
         return walk_folders(self, path)
 
     def stat(self, path: str) -> FileInfo | None:
-        found = self._names.look_up(self._full(path))
-        return None if found is None else FileInfo(clean_path(path), found.size, found.modified_ms, found.is_dir)
+        result = self._names.look_up(self._full(path))
+        return None if result is None else FileInfo(clean_path(path), result.size, result.modified_ms, result.is_dir)
 
     def delete(self, path: str) -> bool:
         full = self._full(path)
-        found = self._names.look_up(full)
-        return found is not None and not found.is_dir and self._names.delete(full)
+        result = self._names.look_up(full)
+        return result is not None and not result.is_dir and self._names.delete(full)
 
     def delete_tree(self, path: str) -> None:
         full = self._full(path)
@@ -346,9 +346,9 @@ def connection(uri: str, options: Mapping[str, str]) -> Connection:
     authority = rest.partition("/")[0]
     name_node = f"{scheme}://{authority}" if authority else "default"
     key = (name_node, tuple(sorted(options.items())))
-    found = _Process.connections.get(key)
-    if found is not None and not _Process.forked:
-        return found
+    value = _Process.connections.get(key)
+    if value is not None and not _Process.forked:
+        return value
     if _Process.forked:
         raise ConfigError(
             f"Cannot use {uri} in this process: it was forked from one that had used HDFS, whose Java machine does not "
@@ -406,9 +406,9 @@ def _set_class_path(uri: str) -> None:
         done = subprocess.run([hadoop, "classpath", "--glob"], capture_output=True, text=True, check=False)
         given = done.stdout.strip() if done.returncode == 0 else ""
     entries = [
-        each
+        item
         for entry in given.split(os.pathsep)
-        for each in (sorted(glob.glob(f"{glob.escape(entry[:-1])}*.jar")) if entry.endswith("/*") else [entry])
+        for item in (sorted(glob.glob(f"{glob.escape(entry[:-1])}*.jar")) if entry.endswith("/*") else [entry])
     ]
     if not any("hadoop" in entry.lower() for entry in entries):
         is_given = "has nothing of Hadoop" if given else "is not set"

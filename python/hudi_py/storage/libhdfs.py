@@ -124,17 +124,17 @@ class NameNode:
 
     def children(self, path: str) -> list[FileStatus]:
         """Lists the direct children of a folder; empty if there is no such folder."""
-        found = []
+        result = []
         try:
             with self._calls("list", path) as call:
                 listed = self._ask(call, _OBJECT, "list", path)
-                for at in range(_number(call(_COUNT, listed))):
-                    status = call(_ELEMENT, listed, at)
-                    found.append(self._entry(call, status))
+                for index in range(_number(call(_COUNT, listed))):
+                    status = call(_ELEMENT, listed, index)
+                    result.append(self._entry(call, status))
                     call(_DROP, status)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return [entry for entry in found if entry.path != path]  # a file is listed as itself
+        return [entry for entry in result if entry.path != path]  # a file is listed as itself
 
     def rename(self, source: str, target: str) -> bool:
         """Moves a file or folder, into `target` if that is a folder. Returns False if a file is in the way, the source

@@ -170,15 +170,15 @@ class LocalStorage:
     def names(self, path: str = "") -> list[str]:
         try:
             with os.scandir(self._full(path)) as entries:
-                found = [entry.name for entry in entries if not entry.is_dir()]
+                result = [entry.name for entry in entries if not entry.is_dir()]
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(name for name in found if name[0] != "." or not is_hidden_by_storage(name))
+        return sorted(name for name in result if name[0] != "." or not is_hidden_by_storage(name))
 
     def list(self, path: str = "") -> list[FileInfo]:
         full = self._full(path)
         prefix = f"{clean_path(path)}/" if path else ""
-        found: list[FileInfo] = []
+        result: list[FileInfo] = []
         try:
             with os.scandir(full) as entries:
                 for entry in entries:
@@ -191,10 +191,10 @@ class LocalStorage:
                     except (FileNotFoundError, NotADirectoryError):  # deleted since the listing, or a dangling link
                         continue
                     size = 0 if is_dir else status.st_size
-                    found.append(FileInfo(prefix + name, size, status.st_mtime_ns // 1_000_000, is_dir))
+                    result.append(FileInfo(prefix + name, size, status.st_mtime_ns // 1_000_000, is_dir))
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(found)
+        return sorted(result)
 
     def walk(self, path: str = "") -> Iterator[FileInfo]:
         return walk_folders(self, path)

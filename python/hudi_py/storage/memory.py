@@ -117,7 +117,7 @@ class MemoryStorage:
 
     def list(self, path: str = "") -> list[FileInfo]:
         folder = self._folder(path)
-        found: dict[str, FileInfo] = {}
+        result: dict[str, FileInfo] = {}
         with self._files.lock:
             for full, (data, modified) in self._files.entries.items():
                 if not full.startswith(folder):
@@ -125,20 +125,20 @@ class MemoryStorage:
                 name, slash, _ = full[len(folder) :].partition("/")
                 relative = (folder + name)[len(self._prefix) :]
                 if slash:
-                    found[relative] = FileInfo(relative, 0, 0, True)
+                    result[relative] = FileInfo(relative, 0, 0, True)
                 elif not is_hidden_by_storage(name):
-                    found[relative] = FileInfo(relative, len(data), modified)
-        return [found[key] for key in sorted(found)]
+                    result[relative] = FileInfo(relative, len(data), modified)
+        return [result[key] for key in sorted(result)]
 
     def walk(self, path: str = "") -> Iterator[FileInfo]:
         folder = self._folder(path)
         with self._files.lock:
-            found = [
+            result = [
                 FileInfo(full[len(self._prefix) :], len(data), modified)
                 for full, (data, modified) in self._files.entries.items()
                 if full.startswith(folder) and not is_hidden_by_storage(full.rpartition("/")[2])
             ]
-        yield from found
+        yield from result
 
     def stat(self, path: str) -> FileInfo | None:
         full, folder = self._full(path), self._folder(path)

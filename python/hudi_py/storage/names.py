@@ -87,11 +87,11 @@ def known_names(options: Mapping[str, Any], scheme: str) -> dict[str, str]:
     nested = given.pop("client_kwargs", None)
     if isinstance(nested, Mapping):
         given = {**nested, **given}
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     by: dict[str, str] = {}
     for key, value in given.items():
         if key.startswith("hoodie."):
-            found[key] = value
+            result[key] = value
             continue
         name, text = key.lower(), str(value).lower() if isinstance(value, bool) else str(value)
         if name == "use_ssl":
@@ -100,15 +100,15 @@ def known_names(options: Mapping[str, Any], scheme: str) -> dict[str, str]:
         if name in _SECONDS and text.replace(".", "", 1).isdecimal():
             text += " seconds"
         setting = _KIND.sub("", name)
-        if setting in by and found[by[setting]] != text:
+        if setting in by and result[by[setting]] != text:
             raise ConfigError(
                 f"Cannot use the storage options: {key} has another value than another name of the same setting, "
                 f"{by[setting]}; give one of them"
             )
         if setting in by:
             continue
-        by[setting], found[name] = name, text
-    return found
+        by[setting], result[name] = name, text
+    return result
 
 
 def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -195,8 +195,8 @@ class ObjectStorage:
             return info.size, self.read_range(path, max(info.size - READ_AHEAD_BYTES, 0), READ_AHEAD_BYTES)
         try:
             with self.asked(path):
-                found = self._obstore.get(self._store, path, options={"range": {"suffix": READ_AHEAD_BYTES}})
-                return int(found.meta["size"]), bytes(found.bytes())
+                value = self._obstore.get(self._store, path, options={"range": {"suffix": READ_AHEAD_BYTES}})
+                return int(value.meta["size"]), bytes(value.bytes())
         except FileNotFoundError:
             raise
         except OSError:  # an empty file has no last byte
@@ -387,18 +387,18 @@ class ObjectStorage:
 
 def _retries(options: dict[str, str], uri: str) -> dict[str, Any] | None:
     """Takes how often and how long to repeat a request out of the options; None for obstore's defaults."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     try:
         if "max_retries" in options:
-            found["max_retries"] = int(options.pop("max_retries"))
+            result["max_retries"] = int(options.pop("max_retries"))
         if "retry_timeout" in options:
-            found["retry_timeout"] = timedelta(seconds=float(options.pop("retry_timeout")))
+            result["retry_timeout"] = timedelta(seconds=float(options.pop("retry_timeout")))
     except ValueError:
         raise ConfigError(
             f"Cannot open {uri}: the storage options max_retries and retry_timeout take a number of tries and of "
             "seconds"
         ) from None
-    return found or None
+    return result or None
 
 
 def _info(entry: Mapping[str, Any]) -> FileInfo:

@@ -28,20 +28,20 @@ class Recent(Generic[_K, _V]):
 
     def get(self, key: _K) -> _V | None:
         with self._lock:
-            found = self._found.get(key)
-            if found is None:
+            value = self._found.get(key)
+            if value is None:
                 return None
             self._found.move_to_end(key)
-            return found[0]
+            return value[0]
 
     def take(self, key: _K) -> _V | None:
         """Removes and returns a value."""
         with self._lock:
-            found = self._found.pop(key, None)
-            if found is None:
+            result = self._found.pop(key, None)
+            if result is None:
                 return None
-            self.num_bytes -= found[1]
-            return found[0]
+            self.num_bytes -= result[1]
+            return result[0]
 
     def put(self, key: _K, value: _V, num_bytes: int) -> None:
         """Caches a value that takes about `num_bytes`."""

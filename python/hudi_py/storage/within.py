@@ -70,8 +70,8 @@ class FolderStorage:
         return map(self._relative, self._storage.walk(self._below(path)))
 
     def stat(self, path: str) -> FileInfo | None:
-        found = self._storage.stat(self._below(path))
-        return None if found is None else self._relative(found)
+        result = self._storage.stat(self._below(path))
+        return None if result is None else self._relative(result)
 
     def delete(self, path: str) -> bool:
         return self._storage.delete(self._below(path))
@@ -131,12 +131,12 @@ class HeldStorage(FolderStorage):
         return self._storage.uri
 
     def read(self, path: str) -> bytes:
-        found = self._held.get(path)
-        return super().read(path) if found is None else found
+        value = self._held.get(path)
+        return super().read(path) if value is None else value
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        found = self._held.get(path)
-        return super().read_range(path, offset, length) if found is None else found[offset : offset + length]
+        value = self._held.get(path)
+        return super().read_range(path, offset, length) if value is None else value[offset : offset + length]
 
 
 def holding(storage: Storage, files: Iterable[tuple[str, int]]) -> Storage:

@@ -38,8 +38,8 @@ class ReportedCounts:
 
     def check(self, **expected: int) -> None:
         """Fails unless the counts that are known are those expected."""
-        found = {name: getattr(self, name) for name in expected}
-        assert all(found[name] in (None, count) for name, count in expected.items()), f"{found}, expected {expected}"
+        result = {name: getattr(self, name) for name in expected}
+        assert all(result[name] in (None, count) for name, count in expected.items()), f"{result}, expected {expected}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +197,9 @@ class Writes(RuleBasedStateMachine):
         if not self.rows and self.step == 10:
             return
         for reader in self.readers:
-            found = reader.read(self.path).select(["part", "id", "ts", "text"]).to_pylist()
-            assert len(found) == len(self.rows), f"{len(found)} rows, expected {len(self.rows)}"
-            assert {(row["part"], row["id"]): (row["ts"], row["text"]) for row in found} == self.rows
+            result = reader.read(self.path).select(["part", "id", "ts", "text"]).to_pylist()
+            assert len(result) == len(self.rows), f"{len(result)} rows, expected {len(self.rows)}"
+            assert {(row["part"], row["id"]): (row["ts"], row["text"]) for row in result} == self.rows
 
 
 def check_writes(

@@ -139,8 +139,8 @@ class ArchivedCompletions:
         if not timeline.is_archived(instant_time) or not any(base > instant_time for base in bases):
             return timeline.completion_time(instant_time)
         if self._since is None or instant_time < self._since:
-            found = archived_instants(self._storage, self._config, since=instant_time, until=self._since)
-            self._times.update({each.time: each.completion_time for each in found if each.action in WRITE_ACTIONS})
+            result = archived_instants(self._storage, self._config, since=instant_time, until=self._since)
+            self._times.update({item.time: item.completion_time for item in result if item.action in WRITE_ACTIONS})
             self._since = instant_time
         return self._times.get(instant_time, instant_time)
 
@@ -212,12 +212,12 @@ def _check_version(storage: Storage, config: TableConfig, folder: str, newest: i
 
 def archive_files(storage: Storage, folder: str) -> list[tuple[int, FileInfo]]:
     """Layout 1: lists the archive files of a folder with their numbers, oldest first."""
-    found = [
+    result = [
         (int(match[1]), info)
         for info in storage.list(folder)
         if not info.is_dir and (match := _LOG.fullmatch(info.name))
     ]
-    return sorted(found, key=lambda numbered: (numbered[0], numbered[1].name))
+    return sorted(result, key=lambda numbered: (numbered[0], numbered[1].name))
 
 
 def archived_states(
@@ -228,14 +228,14 @@ def archived_states(
     Raises:
         CorruptFileError: the file contradicts the format.
     """
-    found: set[tuple[InstantTime, Action, State]] = set()
+    result: set[tuple[InstantTime, Action, State]] = set()
     for records in _grouped(_blocks(storage, file), f"{storage.uri}/{file.path}", since, until):
-        found.update((instant.time, instant.action, instant.state) for _, instant in records.instants())
-    return found
+        result.update((instant.time, instant.action, instant.state) for _, instant in records.instants())
+    return result
 
 
 def _read_archive(storage: Storage, folder: str, query: ArchiveQuery) -> list[ArchivedInstant]:
-    found: dict[tuple[str, Action], ArchivedInstant] = {}
+    result: dict[tuple[str, Action], ArchivedInstant] = {}
     plan_of: dict[tuple[str, Action], bytes] = {}
     # Releases before 0.10 wrote to `.hoodie` itself and ignored the property
     files = [file for place in dict.fromkeys((META_FOLDER, folder)) for file in archive_files(storage, place)]
@@ -250,10 +250,10 @@ def _read_archive(storage: Storage, folder: str, query: ArchiveQuery) -> list[Ar
                 plan_of[key] = plan
             if instant.state is State.COMPLETED:
                 content = records.value(row, instant.action, _METADATA) if query.metadata else None
-                found[key] = replace(instant, metadata=content) if content is not None else instant
+                result[key] = replace(instant, metadata=content) if content is not None else instant
     return [
         replace(instant, plan=plan_of[key]) if key in plan_of else instant
-        for key, instant in sorted(found.items(), key=lambda item: (item[0][0], item[0][1].value))
+        for key, instant in sorted(result.items(), key=lambda item: (item[0][0], item[0][1].value))
     ]
 
 
@@ -285,8 +285,8 @@ def _all_blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[_Block]
             return []
 
     at_once = 1 if storage.is_local else REQUESTS
-    for at in range(0, len(files), at_once):
-        for blocks in in_threads(read, files[at : at + at_once]):
+    for start in range(0, len(files), at_once):
+        for blocks in in_threads(read, files[start : start + at_once]):
             yield from blocks
 
 

@@ -111,8 +111,8 @@ def read_history(
             missing = error
             continue
         # A writer that failed and retried may have left an instant in two runs
-        found = {(instant.time, instant.action): instant for part in parts for instant in part}
-        return sorted(found.values(), key=lambda instant: (instant.time, instant.action.value))
+        result = {(instant.time, instant.action): instant for part in parts for instant in part}
+        return sorted(result.values(), key=lambda instant: (instant.time, instant.action.value))
     raise CorruptFileError(
         f"Cannot read the archived timeline {storage.uri}/{folder}: a file in its newest manifest is missing "
         f"({missing}); rebuild it or restore the file"
@@ -142,9 +142,9 @@ class HistoryFile:
         return int(self._part(3))
 
     def _part(self, number: int) -> str:
-        found = _RUN.fullmatch(self.name)
-        assert found is not None  # reading a manifest checks the names
-        return found[number]
+        match = _RUN.fullmatch(self.name)
+        assert match is not None  # reading a manifest checks the names
+        return match[number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def manifest_versions(storage: Storage, folder: str) -> list[int]:
 
 def manifest_numbers(names: Iterable[str]) -> list[int]:
     """Returns the numbers of the manifests among file names, ascending."""
-    return sorted(int(found[1]) for name in names if (found := _MANIFEST.fullmatch(name)))
+    return sorted(int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name)))
 
 
 def newest_manifest(storage: Storage, folder: str) -> Manifest:
@@ -242,28 +242,28 @@ def _read_run(storage: Storage, path: str, run: HistoryFile, query: ArchiveQuery
         keys = file.read(["instantTime", "completionTime", "action"])
         instants = _instants(keys, f"{storage.uri}/{path}")
         _check_name(instants, run, f"{storage.uri}/{path}")
-        kept = [at for at, instant in enumerate(instants) if query.wants(instant)]
+        kept = [index for index, instant in enumerate(instants) if query.wants(instant)]
         columns = [name for name, wanted in (("metadata", query.metadata), ("plan", query.plans)) if wanted]
         columns = [name for name in columns if name in names]
         if not kept or not columns:
-            yield from (instants[at] for at in kept)
+            yield from (instants[index] for index in kept)
             return
         values = file.read(columns).take(pa.array(kept, pa.int64()))
-    for row, at in enumerate(kept):
-        yield replace(instants[at], metadata=_bytes(values, "metadata", row), plan=_bytes(values, "plan", row))
+    for row, index in enumerate(kept):
+        yield replace(instants[index], metadata=_bytes(values, "metadata", row), plan=_bytes(values, "plan", row))
 
 
 def _check_name(instants: Sequence[ArchivedInstant], run: HistoryFile, path: str) -> None:
     """Raises CorruptFileError if a run does not contain the two instants in its name, so is another file."""
     times: set[str] = {instant.time for instant in instants}
     if not {run.first, run.last} <= times:
-        found = (min(times, default="none"), max(times, default="none"))
+        result = (min(times, default="none"), max(times, default="none"))
         raise CorruptFileError(
-            f"Cannot read the archived timeline {path}: its instants are {found[0]} to {found[1]}, not those in its "
+            f"Cannot read the archived timeline {path}: its instants are {result[0]} to {result[1]}, not those in its "
             "name; it was replaced by another file: restore it from a copy",
             path=path,
             expected=(run.first, run.last),
-            found=found,
+            found=result,
         )
 
 
@@ -282,13 +282,13 @@ def run_range(storage: Storage, folder: str, run: HistoryFile) -> tuple[str, str
     """
     path = join_path(folder, run.name)
     with open_parquet(storage, path) as file:
-        found = _range_of(file, "instantTime")
-        if found is None:
+        result = _range_of(file, "instantTime")
+        if result is None:
             if "instantTime" not in file.schema_arrow.names:
                 raise CorruptFileError(f"Cannot read the archived timeline {storage.uri}/{path}: no column instantTime")
             times = file.read(["instantTime"]).column("instantTime").cast(pa.string())
-            found = pc.min(times).as_py() or run.first, pc.max(times).as_py() or run.last
-    return found
+            result = pc.min(times).as_py() or run.first, pc.max(times).as_py() or run.last
+    return result
 
 
 def _may_hold(file: pq.ParquetFile, query: ArchiveQuery) -> bool:

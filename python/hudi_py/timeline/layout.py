@@ -86,10 +86,10 @@ class Layout:
 
 @lru_cache(maxsize=1 << 14)  # a timeline is listed several times by each action
 def _parse(version: int, name: str) -> Instant | None:
-    found = _NAME.fullmatch(name)
-    if not found:
+    match = _NAME.fullmatch(name)
+    if not match:
         return None
-    time, completion, word, suffix = found.groups()
+    time, completion, word, suffix = match.groups()
     if completion is not None and (suffix is not None or version < 2):
         return None
     if word == "inflight" and suffix is None and completion is None:

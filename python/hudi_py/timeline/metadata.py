@@ -81,19 +81,19 @@ def read_commit_metadata(
         info = storage.stat(path)
         stamp = None if info is None else (info.size, info.modified_ms)
     key = (storage.uri, path, stamp)
-    found = _CACHE.get(key) if stamp is not None else None
-    if found is not None:
-        return found
+    cached = _CACHE.get(key) if stamp is not None else None
+    if cached is not None:
+        return cached
     data = storage.read(path)
     context = f"the commit metadata {storage.uri}/{path}"
     if not data:
         if not may_be_empty:
             raise CorruptFileError(f"Cannot read {context}: the file of a completed {instant.action.value} is empty")
         return decode_commit_metadata(data, context)
-    found = decode_commit_metadata(data, context)
+    cached = decode_commit_metadata(data, context)
     if stamp is not None:
-        _CACHE.put(key, found, len(data))
-    return found
+        _CACHE.put(key, cached, len(data))
+    return cached
 
 
 def decode_commit_metadata(data: bytes, context: str = "commit metadata") -> CommitMetadata:

@@ -172,9 +172,9 @@ def has_operation_column(storage: Storage, config: TableConfig, commits: NewestC
             except (FileNotFoundError, HudiError):  # cleaned, or damaged; reading the file reports it
                 record = None
             if record is not None:
-                found = any(field.get("name") == OPERATION for field in record["fields"])
-                _WITH_OPERATION.put(key, found, _ENTRY_BYTES)
-                return found
+                result = any(field.get("name") == OPERATION for field in record["fields"])
+                _WITH_OPERATION.put(key, result, _ENTRY_BYTES)
+                return result
         if metadata.stats:
             return False
     return False
@@ -202,10 +202,10 @@ def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] 
         context = f"in a commit of the table at {storage.uri}"
         latest = metadata.extra.get(LATEST_SCHEMA_KEY)
         internal = parse_internal_schema(latest, f"{LATEST_SCHEMA_KEY} {context}") if latest else None
-        found = _parse(text, f"the schema {context}"), internal
+        result = _parse(text, f"the schema {context}"), internal
         if schema_of_write(metadata):
-            return found
-        service = service or found
+            return result
+        service = service or result
     return service or (None, None)
 
 
@@ -221,12 +221,12 @@ def _check_columns(state: TableState, commits: NewestCommits, latest: InternalSc
         return
     stored = newest_history(state.storage, state.timeline)
     newest = max((version.version_id for version in stored.versions), default=0) if stored is not None else 0
-    found = latest.version_id if latest is not None else 0
-    if newest > found:
+    result = latest.version_id if latest is not None else 0
+    if newest > result:
         raise CorruptFileError(
             f"Cannot determine the columns of the table at {state.storage.uri}: the file of a completed commit is "
             f"empty, and the history of schemas has version {newest} of them, while commits that can be read have "
-            f"{found or 'none'}; restore the file"
+            f"{result or 'none'}; restore the file"
         )
 
 
@@ -238,10 +238,10 @@ def _check_files_of_empty(state: TableState, instant: Instant, record: dict[str,
     known = pa.schema([]) if record is None else arrow_schema(record)
     path = None
     for path in _files_of(state.storage, state.config, instant):
-        found = _of_data_file(state.storage, state.config, path)
-        if found is None:
+        result = _of_data_file(state.storage, state.config, path)
+        if result is None:
             continue
-        own = {**found, "fields": [field for field in found["fields"] if field.get("name") not in _NO_COLUMNS]}
+        own = {**result, "fields": [field for field in result["fields"] if field.get("name") not in _NO_COLUMNS]}
         lost = next((field for field in arrow_schema(own) if _is_lost(field, known)), None)
         if lost is not None:
             why = (
@@ -387,12 +387,12 @@ def newest_history(storage: Storage, timeline: Timeline) -> StoredHistory | None
     Raises:
         CorruptFileError: it cannot be read.
     """
-    found = []
+    result = []
     for info in storage.list(SCHEMAS):
         name = _NAME.fullmatch(info.name)
         if name is not None and name["pending"] is None:
-            found.append((name["time"], info.path))
-    for time, path in sorted(found, reverse=True):
+            result.append((name["time"], info.path))
+    for time, path in sorted(result, reverse=True):
         if timeline.is_committed(time):
             text = storage.read(path).decode("utf-8", "replace")
             return StoredHistory(time, text, parse_history(text, f"the schema history {storage.uri}/{path}"))
@@ -420,11 +420,11 @@ def write_history(
     """
     newest = newest_history(storage, timeline)
     text = "" if newest is None else newest.text
-    known = set() if newest is None else {each.version_id for each in newest.versions}
-    for each in (*before, schema):
-        if each.version_id not in known:
-            text = inherited(each, text)
-            known.add(each.version_id)
+    known = set() if newest is None else {version.version_id for version in newest.versions}
+    for item in (*before, schema):
+        if item.version_id not in known:
+            text = inherited(item, text)
+            known.add(item.version_id)
     _remove_failed(storage, timeline, keep="" if newest is None else newest.instant)
     for state in ("requested", "inflight"):
         storage.put(f"{SCHEMAS}/{instant}.{_ACTION}.{state}", b"")

@@ -88,10 +88,10 @@ class Timeline:
     def completion_time(self, instant_time: str) -> CompletionTime | None:
         """Returns the completion time of a write instant; its own time if archived, None if pending or unknown. See
         `archived.ArchivedCompletions`."""
-        found = self._completions.get(instant_time)
-        if found is None and self.is_archived(instant_time):
+        value = self._completions.get(instant_time)
+        if value is None and self.is_archived(instant_time):
             return CompletionTime(instant_time)
-        return found
+        return value
 
     def is_archived(self, instant_time: str) -> bool:
         """Tells whether a write instant has left this timeline."""
@@ -100,13 +100,13 @@ class Timeline:
     def find(self, instant_time: str, action: Action | None = None) -> Instant | None:
         """Finds the instant with a requested time, preferably a write; with `action` only one of a comparable
         action."""
-        found = [
+        result = [
             instant
             for instant in self.instants
             if instant.time == instant_time and (action is None or instant.action.comparable is action.comparable)
         ]
-        writes = [instant for instant in found if instant.action.comparable in WRITE_ACTIONS]
-        return next(iter(writes or found), None)
+        writes = [instant for instant in result if instant.action.comparable in WRITE_ACTIONS]
+        return next(iter(writes or result), None)
 
     def moved_since(self, seen: Timeline) -> bool:
         """Tells whether anything has been done or planned since another timeline of the table was read. Even a plan
@@ -170,8 +170,8 @@ class Timeline:
 
     def completed_since(self, pin: Pin) -> list[Instant]:
         """Returns the completed instants of any action that are not complete in the pinned state."""
-        seen = {(each.time, each.action.comparable) for each in self.at(pin).completed}
-        return [each for each in self.completed if (each.time, each.action.comparable) not in seen]
+        seen = {(item.time, item.action.comparable) for item in self.at(pin).completed}
+        return [item for item in self.completed if (item.time, item.action.comparable) not in seen]
 
 
 def _highest(files: Iterable[Instant]) -> tuple[Instant, ...]:
@@ -220,26 +220,26 @@ def load_timeline(
     """
     layout, zone = layout_for(config), table_zone(config, zone)
     began = time.monotonic()
-    found = _listed(storage, layout, zone)
-    if locked or not (found.pending or time.monotonic() - began > _QUICK_S):
-        return found
+    result = _listed(storage, layout, zone)
+    if locked or not (result.pending or time.monotonic() - began > _QUICK_S):
+        return result
     for _ in range(_LISTINGS):
         again = _listed(storage, layout, zone)
-        if again.completed == found.completed:
+        if again.completed == result.completed:
             return again
         if layout.has_completion_times:
-            return again.at(found.pin())
-        found = again  # modification times may be whole seconds, too coarse for a cut
-    return found
+            return again.at(result.pin())
+        result = again  # modification times may be whole seconds, too coarse for a cut
+    return result
 
 
 def _listed(storage: Storage, layout: Layout, zone: tzinfo) -> Timeline:
     if layout.has_completion_times:
         known = _named(layout, tuple(storage.names(layout.folder)))
         if known is not None:
-            found = copy(known)
-            _set(found, "plans", {})  # a plan may be rewritten while it is pending
-            return found
+            result = copy(known)
+            _set(result, "plans", {})  # a plan may be rewritten while it is pending
+            return result
     files: list[Instant] = []
     for info in storage.list(layout.folder):
         instant = None if info.is_dir else layout.parse(info.name)
@@ -268,10 +268,10 @@ def _check_elsewhere(storage: Storage, layout: Layout) -> None:
         if folder == layout.folder:
             continue
         other = Layout(version, folder)
-        found = next((info.name for info in storage.list(folder) if not info.is_dir and other.parse(info.name)), None)
-        if found is not None:
+        name = next((info.name for info in storage.list(folder) if not info.is_dir and other.parse(info.name)), None)
+        if name is not None:
             raise CorruptFileError(
-                f"Cannot read the timeline {storage.uri}/{layout.folder}: it has no instants, but {folder} has {found};"
+                f"Cannot read the timeline {storage.uri}/{layout.folder}: it has no instants, but {folder} has {name};"
                 " correct hoodie.timeline.layout.version or hoodie.timeline.path in hoodie.properties"
             )
 

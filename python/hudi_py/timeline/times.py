@@ -83,14 +83,14 @@ def parse_instant(value: str | int | date, zone: tzinfo) -> InstantTime:
             if text not in SPECIAL:
                 _naive(text)
             return InstantTime(text)
-        found = _READABLE.fullmatch(text)
-        if found:
-            return _parse_readable(text, found, zone)
+        match = _READABLE.fullmatch(text)
+        if match:
+            return _parse_readable(text, match, zone)
     raise _not_a_time(value)
 
 
-def _parse_readable(text: str, found: re.Match[str], zone: tzinfo) -> InstantTime:
-    year, month, day, hour, minute, second, fraction, offset = found.groups()
+def _parse_readable(text: str, match: re.Match[str], zone: tzinfo) -> InstantTime:
+    year, month, day, hour, minute, second, fraction, offset = match.groups()
     try:
         moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0))
         if offset:
@@ -117,7 +117,7 @@ def _naive(instant_time: str) -> tuple[datetime, int]:
     try:
         if not _DIGITS.fullmatch(digits) or len(digits) not in (SECONDS_DIGITS, MILLIS_DIGITS):
             raise ValueError
-        fields = [int(digits[:4]), *(int(digits[at : at + 2]) for at in range(4, 14, 2))]
+        fields = [int(digits[:4]), *(int(digits[index : index + 2]) for index in range(4, 14, 2))]
         moment = datetime(*fields)  # type: ignore[arg-type]
     except ValueError:
         raise _not_a_time(instant_time) from None

@@ -63,20 +63,20 @@ class StorageLister(Lister):
         return sum(map(len, listings))
 
     def partitions(self) -> list[PartitionPath]:
-        found: list[PartitionPath] = []
+        result: list[PartitionPath] = []
         folders = [""]
         while folders:
             below: list[str] = []
             for folder, children in zip(folders, when_remote(self._storage, self._storage.list, folders), strict=True):
                 is_partition = any(not child.is_dir and child.name in _METAFILES for child in children)
                 if is_partition:
-                    found.append(PartitionPath(folder))
+                    result.append(PartitionPath(folder))
                 if not is_partition or self._config.partition_fields:
                     below += [child.path for child in children if child.is_dir and child.name != META_FOLDER]
             folders = below
-        if not found and not self._config.partition_fields:
+        if not result and not self._config.partition_fields:
             return [PartitionPath("")]
-        return sorted(found)
+        return sorted(result)
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
         ahead = self._ahead.pop(partition, None)

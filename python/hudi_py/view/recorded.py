@@ -86,11 +86,11 @@ def read_recorded(state: TableState) -> RecordedFiles:
         return recorded_files(state, instant)
 
     active = [instant for instant in state.timeline.write_completed if instant.time >= (state.timeline.start or "")]
-    found: dict[PartitionPath, dict[FileId, list[RecordedFile]]] = {}
+    result: dict[PartitionPath, dict[FileId, list[RecordedFile]]] = {}
     for files in when_remote(state.storage, read, active):
         for file in files:
-            found.setdefault(file.partition, {}).setdefault(file.name.file_id, []).append(file)
-    return found
+            result.setdefault(file.partition, {}).setdefault(file.name.file_id, []).append(file)
+    return result
 
 
 def recorded_files(state: TableState, instant: Instant) -> list[RecordedFile]:
@@ -178,7 +178,7 @@ def describe_loss(file: RecordedFile, size: int | None) -> str:
 def _may_delete(timeline: Timeline) -> set[str]:
     """Returns the state files of actions that may have deleted committed files: all except pending writes, such as the
     reader's own."""
-    return {each.file_name for each in timeline.files if each.completed or each.action.comparable not in WRITE_ACTIONS}
+    return {file.file_name for file in timeline.files if file.completed or file.action.comparable not in WRITE_ACTIONS}
 
 
 def gone_error(state: TableState, file: RecordedFile, as_of: InstantTime) -> HudiError:

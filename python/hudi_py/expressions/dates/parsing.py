@@ -48,14 +48,14 @@ class DateParser:
     @cached_property
     def tokens(self) -> tuple[JodaToken, ...]:
         """Splits the pattern into tokens. Raises `ConfigError` if letters are not supported or exclude each other."""
-        found = tokens(self.pattern, _LETTERS, self.key)
-        letters = [token.letter for token in found if token.letter]
+        result = tokens(self.pattern, _LETTERS, self.key)
+        letters = [token.letter for token in result if token.letter]
         if {"y", "Y"}.isdisjoint(letters):
             raise self._refused("has no year; add yyyy")
         for some in (*_CLASHES, *_LETTERS):
             if sum(letter in some for letter in letters) > 1:
                 raise self._refused(f"has more than one of the letters {' '.join(some)}; supported is one")
-        return found
+        return result
 
     def _refused(self, what: str) -> ConfigError:
         return ConfigError(f"Option {self.key} = '{self.pattern}' {what}")
@@ -71,9 +71,9 @@ class DateParser:
 
     def parse(self, texts: pa.StringArray) -> ParsedTimes:
         """Parses texts without nulls."""
-        found = pc.extract_regex(texts, self._regex)
-        fit = found.is_valid().to_numpy(zero_copy_only=False)
-        matched = {field.name: pc.fill_null(found.field(field.name), "") for field in found.type}
+        groups = pc.extract_regex(texts, self._regex)
+        fit = groups.is_valid().to_numpy(zero_copy_only=False)
+        matched = {field.name: pc.fill_null(groups.field(field.name), "") for field in groups.type}
         values: dict[str, Longs] = {}
         lengths: dict[str, Longs] = {}
         for token in self.tokens:

@@ -43,22 +43,22 @@ def tokens(pattern: str, letters: str, key: str) -> tuple[JodaToken, ...]:
     Raises:
         ConfigError: the pattern is empty, or has other letters.
     """
-    found = []
+    result = []
     for part in _TOKEN.finditer(pattern):
         text = part[0]
         if part[1]:
-            found.append(JodaToken(part[1], len(text)))
+            result.append(JodaToken(part[1], len(text)))
             continue
         if text[0] == "'" and text != "''":
             text = text[1:].removesuffix("'")
-        found.append(JodaToken("", 0, text.replace("''", "'")))
-    if not found:
+        result.append(JodaToken("", 0, text.replace("''", "'")))
+    if not result:
         raise ConfigError(f"Option {key} is empty; expected a date pattern such as yyyy-MM-dd")
-    for token in found:
+    for token in result:
         if token.letter and (token.letter not in letters or (token.letter == "Z" and token.count > 2)):
             raise ConfigError(
                 f"Option {key} = '{pattern}' has {token.letter * token.count}, which is not supported; supported: "
                 f"{' '.join(letters)} with Joda-Time's meanings, Z once or twice: change the pattern, or put text in "
                 "single quotes"
             )
-    return tuple(found)
+    return tuple(result)

@@ -107,7 +107,7 @@ class DateRule:
         rule = cls(
             unit,
             DatePrinter(given(OUTPUT_FORMAT), PREFIX + OUTPUT_FORMAT),
-            tuple(DateParser(each.strip(), PREFIX + INPUT_FORMAT) for each in formats),
+            tuple(DateParser(format_.strip(), PREFIX + INPUT_FORMAT) for format_ in formats),
             formats[0] if formats else "",
             input_zone,
             output_zone,
@@ -181,19 +181,19 @@ class DateRule:
         for parser in self.parsers:
             if not len(left):
                 break
-            found = parser.parse(texts.take(pa.array(left)))
-            own, exist = found.offsets, found.exist
+            result = parser.parse(texts.take(pa.array(left)))
+            own, exist = result.offsets, result.exist
             if own is None:
-                own, local_exist = offsets_at_local(found.local, self.input_zone or self.local)
+                own, local_exist = offsets_at_local(result.local, self.input_zone or self.local)
                 exist = exist & local_exist
             # the first pattern that a text matches decides, as in Joda-Time: a later one might read it as another time
-            if (found.fit & ~exist).any():
-                self._refuse(texts[int(left[found.fit & ~exist][0])], column, parser.pattern)
-            utc = found.local - own
-            at = left[found.fit]
-            times[at] = utc[found.fit]
-            offsets[at] = (own if self.input_zone is None else offsets_at(utc, self.input_zone))[found.fit]
-            left = left[~found.fit]
+            if (result.fit & ~exist).any():
+                self._refuse(texts[int(left[result.fit & ~exist][0])], column, parser.pattern)
+            utc = result.local - own
+            position = left[result.fit]
+            times[position] = utc[result.fit]
+            offsets[position] = (own if self.input_zone is None else offsets_at(utc, self.input_zone))[result.fit]
+            left = left[~result.fit]
         if len(left):
             self._refuse(texts[int(left[0])], column, " or ".join(parser.pattern for parser in self.parsers))
         return times, offsets

@@ -65,8 +65,8 @@ def offsets_at_local(local: Longs, where: datetime.tzinfo) -> tuple[Longs, Bools
         moment = _EPOCH + datetime.timedelta(milliseconds=time)
         return _millis(moment.replace(tzinfo=where).utcoffset())
 
-    found = _by_quarter(local, where, offset)
-    return found, offsets_at(local - found, where) == found
+    result = _by_quarter(local, where, offset)
+    return result, offsets_at(local - result, where) == result
 
 
 def _by_quarter(times: Longs, where: datetime.tzinfo, offset: Callable[[int], int]) -> Longs:

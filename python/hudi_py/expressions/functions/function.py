@@ -92,7 +92,7 @@ class IndexFunction:
 
     def same(self, other: IndexFunction) -> bool:
         """Tells whether two functions always have the same values."""
-        one, two = ({**_DEFAULTS.get(each.name, {}), **each.options} for each in (self, other))
+        one, two = ({**_DEFAULTS.get(item.name, {}), **item.options} for item in (self, other))
         return self.name == other.name and {**one, EXPR: ""} == {**two, EXPR: ""}
 
 

@@ -89,23 +89,23 @@ class DatePattern:
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
         """Splits the pattern into tokens. Raises `ValueError` if it is not valid."""
-        found: list[Token] = []
+        result: list[Token] = []
         depth = 0
         for part in _TOKEN.finditer(self.text):
             text = part[0]
             if part[1]:
-                found.append(Token(part[1], len(text)))
+                result.append(Token(part[1], len(text)))
             elif text in "[]":
                 depth += 1 if text == "[" else -1
                 if depth < 0:
                     raise ValueError(f"the pattern {self.text!r} has a ] without [")
-                found.append(Token(text, 1))
+                result.append(Token(text, 1))
             elif text in "{}#'":
                 raise ValueError(f"the pattern {self.text!r} has {text}, which is reserved")
             else:
-                found.append(Token("", 0, text if len(text) < 2 else text[1:-1].replace("''", "'") or "'"))
-        found.extend([Token("]", 1)] * depth)
-        return tuple(found)
+                result.append(Token("", 0, text if len(text) < 2 else text[1:-1].replace("''", "'") or "'"))
+        result.extend([Token("]", 1)] * depth)
+        return tuple(result)
 
     def print(self, local: Longs, offsets: Longs) -> pa.StringArray:
         """Prints each point in time.
@@ -127,9 +127,9 @@ class DatePattern:
             Wall-clock times in microseconds since the epoch; what they are ahead of UTC (None: the pattern does not
             say; a text that leaves it out has the least number); and which texts have the form and name a time.
         """
-        found = pc.extract_regex(pc.fill_null(texts, "\0"), self._regex)
-        valid = found.is_valid().to_numpy(zero_copy_only=False) & np.asarray(texts.is_valid())
-        matched = {field.name: pc.fill_null(found.field(field.name), "") for field in found.type}
+        groups = pc.extract_regex(pc.fill_null(texts, "\0"), self._regex)
+        valid = groups.is_valid().to_numpy(zero_copy_only=False) & np.asarray(texts.is_valid())
+        matched = {field.name: pc.fill_null(groups.field(field.name), "") for field in groups.type}
         values = {letter: _number(part) for letter, part in matched.items() if letter not in ("M", "L", "S", "a", "X")}
         for token in self.tokens:
             if token.letter == "S":
@@ -152,7 +152,7 @@ class DatePattern:
 
     @cached_property
     def _regex(self) -> str:
-        parts = [_regex(token, self.tokens[at + 1 :]) for at, token in enumerate(self.tokens)]
+        parts = [_regex(token, self.tokens[index + 1 :]) for index, token in enumerate(self.tokens)]
         return f"(?is)^{''.join(parts)}$"
 
 

@@ -100,11 +100,11 @@ class _Translation:
         if char == "$":
             return _END
         if char == "(" and self._text.startswith("?", self._at):
-            found = _GROUP.match(self._text, self._at)
-            if found is None:
+            match = _GROUP.match(self._text, self._at)
+            if match is None:
                 raise self._refused(f"({self._text[self._at : self._at + 3]}")
-            self._at = found.end()
-            return f"(?P<{found[1]}>" if found[1] else "(" + found[0]
+            self._at = match.end()
+            return f"(?P<{match[1]}>" if match[1] else "(" + match[0]
         if char == "{":
             quantifier = _QUANTIFIER.match(self._text, self._at - 1)
             if quantifier is None:
@@ -157,11 +157,11 @@ class _Translation:
         if char.lower() in _CLASSES:
             return _CLASSES[char.lower()], char.isupper()
         if char in "pP":
-            found = re.compile(r"\{(\w+)\}", re.ASCII).match(self._text, self._at)
-            if found is None or found[1] not in _NAMED:
+            match = re.compile(r"\{(\w+)\}", re.ASCII).match(self._text, self._at)
+            if match is None or match[1] not in _NAMED:
                 raise self._refused(f"\\{self._text[self._at - 1 :][:12]}")
-            self._at = found.end()
-            return _NAMED[found[1]], char == "P"
+            self._at = match.end()
+            return _NAMED[match[1]], char == "P"
         if char in _CHARACTERS:
             return _member(_CHARACTERS[char]), False
         if char.isascii() and char.isalnum():
@@ -207,24 +207,29 @@ def replacement(given: str, regex: JavaRegex) -> Callable[[re.Match[str]], str]:
     """
     groups = regex.compiled.groups
     parts: list[str | int] = []
-    at = 0
-    while at < len(given):
-        if given[at] == "\\" and at + 1 < len(given):
-            parts.append(given[at + 1])
-            at += 2
-        elif given[at] in "\\$":
-            found = _REFERENCE.match(given, at)
+    position = 0
+    while position < len(given):
+        if given[position] == "\\" and position + 1 < len(given):
+            parts.append(given[position + 1])
+            position += 2
+        elif given[position] in "\\$":
+            found = _REFERENCE.match(given, position)
             if found is None:
-                raise ValueError(f"the replacement {given!r} has a {given[at]} that stands for nothing")
-            at = found.end()
+                raise ValueError(f"the replacement {given!r} has a {given[position]} that stands for nothing")
+            position = found.end()
             number = int(found[2]) if found[2] else regex.compiled.groupindex.get(found[1], groups + 1)
-            while found[2] and at < len(given) and given[at] in "0123456789" and number * 10 + int(given[at]) <= groups:
-                number = number * 10 + int(given[at])
-                at += 1
+            while (
+                found[2]
+                and position < len(given)
+                and given[position] in "0123456789"
+                and number * 10 + int(given[position]) <= groups
+            ):
+                number = number * 10 + int(given[position])
+                position += 1
             if number > groups:
                 raise ValueError(f"the replacement {given!r} names the group {found[0]}, which the pattern lacks")
             parts.append(number)
         else:
-            parts.append(given[at])
-            at += 1
+            parts.append(given[position])
+            position += 1
     return lambda match: "".join(part if isinstance(part, str) else match[part] or "" for part in parts)

@@ -103,8 +103,8 @@ def regexp_extract(texts: pa.Array, regex: JavaRegex, group: int) -> pa.Array:
     """Returns a group of the first match; empty text if there is no match, or the group did not take part in it."""
 
     def one(text: str) -> str:
-        found = regex.compiled.search(text)
-        return "" if found is None else found[group] or ""
+        match = regex.compiled.search(text)
+        return "" if match is None else match[group] or ""
 
     return by_distinct(texts, one, pa.string())
 
@@ -115,13 +115,13 @@ def split(texts: pa.Array, regex: JavaRegex) -> pa.Array:
     def one(text: str) -> list[str]:
         if not regex.text:
             return list(text) or [""]
-        parts, at = [], 0
-        for found in regex.compiled.finditer(text):
-            if found.end() == 0:
+        parts, position = [], 0
+        for match in regex.compiled.finditer(text):
+            if match.end() == 0:
                 continue  # an empty match at the start does not split
-            parts.append(text[at : found.start()])
-            at = found.end()
-        return [*parts, text[at:]]
+            parts.append(text[position : match.start()])
+            position = match.end()
+        return [*parts, text[position:]]
 
     return by_distinct(texts, one, pa.list_(pa.string()))
 

@@ -226,11 +226,11 @@ def _instants(local: pa.Array, zone: str) -> pa.Array:
 
 def _civil(texts: pa.StringArray, regex: str) -> tuple[Longs, Bools]:
     """Returns midnight of each text that matches, and which of them exist."""
-    found = pc.extract_regex(pc.fill_null(texts, ""), regex)
-    valid = np.asarray(found.is_valid())
+    groups = pc.extract_regex(pc.fill_null(texts, ""), regex)
+    valid = np.asarray(groups.is_valid())
     numbers = []
     for name, default in (("y", "0"), ("M", "1"), ("d", "1")):
-        part = pc.utf8_ltrim(pc.fill_null(found.field(name), ""), characters="+")
+        part = pc.utf8_ltrim(pc.fill_null(groups.field(name), ""), characters="+")
         numbers.append(pc.if_else(pc.equal(part, ""), default, part).cast(pa.int64()).to_numpy(zero_copy_only=False))
     year, month, day = numbers
     possible = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
@@ -242,16 +242,16 @@ def _civil(texts: pa.StringArray, regex: str) -> tuple[Longs, Bools]:
 
 def _of_texts(texts: pa.StringArray, zone: str) -> pa.Array:
     days, valid = _civil(texts, _TIME)
-    found = pc.extract_regex(pc.fill_null(texts, ""), _TIME)
+    groups = pc.extract_regex(pc.fill_null(texts, ""), _TIME)
     local = days
     for name, unit, most in (("H", HOUR, 23), ("m", MINUTE, 59), ("s", SECOND, 59)):
-        part = pc.fill_null(found.field(name), "")
+        part = pc.fill_null(groups.field(name), "")
         numbers = pc.if_else(pc.equal(part, ""), "0", part).cast(pa.int64()).to_numpy(zero_copy_only=False)
         valid &= numbers <= most
         local = local + numbers * unit
-    fraction = pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(found.field("S"), ""), 6, padding="0"), 0, 6)
+    fraction = pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(groups.field("S"), ""), 6, padding="0"), 0, 6)
     local = local + fraction.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    tails = pc.fill_null(found.field("X"), "")
+    tails = pc.fill_null(groups.field("X"), "")
     if not pc.any(pc.not_equal(tails, "")).as_py():
         return _at(local, None, valid, zone)
     result = _at(local, None, valid, zone)
@@ -273,13 +273,13 @@ def _zone_of(text: str) -> int | str | None:
     """Returns the offset in microseconds, or the zone, that a text names; None if there is none."""
     if text in ("Z", "UTC", "GMT", "UT"):
         return 0
-    found = _OFFSET.fullmatch(text)
-    if found is not None:
-        hours, minutes, seconds = (int(found[at] or 0) for at in (2, 3, 4))
+    match = _OFFSET.fullmatch(text)
+    if match is not None:
+        hours, minutes, seconds = (int(match[index] or 0) for index in (2, 3, 4))
         size = hours * HOUR + minutes * MINUTE + seconds * SECOND
         if minutes > 59 or seconds > 59 or size > 18 * HOUR:
             return None
-        return -size if found[1] == "-" else size
+        return -size if match[1] == "-" else size
     try:
         return str(zoneinfo.ZoneInfo(text)) if text else None
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):

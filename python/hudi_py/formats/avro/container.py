@@ -107,25 +107,25 @@ def _header(stream: io.BytesIO) -> dict[str, bytes]:
 def _unpacked(codec: str, packed: bytes, most: int) -> bytes:
     """Decompresses a block to at most `most` bytes. Raises ValueError, UnsupportedTableError."""
     if codec == "deflate":
-        found = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most + 1)
+        result = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most + 1)
     elif codec == "bzip2":
-        found = bz2.BZ2Decompressor().decompress(packed, most + 1)
+        result = bz2.BZ2Decompressor().decompress(packed, most + 1)
     elif codec == "xz":
-        found = lzma.LZMADecompressor(memlimit=1 << 27).decompress(packed, most + 1)
+        result = lzma.LZMADecompressor(memlimit=1 << 27).decompress(packed, most + 1)
     elif codec == "zstandard":
-        found = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(most + 1)
+        result = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(most + 1)
     elif codec == "snappy":  # followed by a checksum
         body = io.BytesIO(packed[:-4])
         size = _varint(body)
-        found = bytes(pa.decompress(packed[:-4], size, codec="snappy")) if size <= most else bytes(0)
-        if size > most or int.from_bytes(packed[-4:], "big") != zlib.crc32(found):
+        result = bytes(pa.decompress(packed[:-4], size, codec="snappy")) if size <= most else bytes(0)
+        if size > most or int.from_bytes(packed[-4:], "big") != zlib.crc32(result):
             raise ValueError(_too_large(most) if size > most else "the checksum of a block is wrong")
     else:
         kind = UnsupportedTableError if codec == "lz4" else ValueError
         raise kind(f"its compression is {codec[:40]!r}; supported: null, deflate, bzip2, xz, zstandard and snappy")
-    if len(found) > most:
+    if len(result) > most:
         raise ValueError(_too_large(most))
-    return found
+    return result
 
 
 def _too_large(most: int) -> str:
@@ -152,8 +152,8 @@ def _varint(stream: io.BytesIO) -> int:
 
 def _sized(stream: io.BytesIO) -> bytes | None:
     size = _long(stream)
-    found = stream.read(size) if size >= 0 else b""
-    return found if len(found) == size else None
+    result = stream.read(size) if size >= 0 else b""
+    return result if len(result) == size else None
 
 
 @lru_cache(maxsize=64)
@@ -181,10 +181,10 @@ def _least_bytes(node: Node, known: dict[int, int | None]) -> int:
         if id(node) not in known:
             known[id(node)] = None
             known[id(node)] = sum(_least_bytes(child, known) for _, child in node.fields)
-        found = known[id(node)]
-        if found is None:
+        result = known[id(node)]
+        if result is None:
             raise ValueError(f"its record {node.name!r} contains itself")
-        return found
+        return result
     if isinstance(node, Array) and not _least_bytes(node.item, known):
         raise ValueError("its schema has a list of items without bytes")
     if isinstance(node, (Map, Nullable)):

@@ -67,11 +67,11 @@ class ByteBlock:
         self.bytes[:LEAD] = 0
         self.bytes[self.end :] = 0
         self.starts: list[int] = []
-        at = LEAD
+        offset = LEAD
         for part in parts:
-            self.starts.append(at)
-            self.bytes[at : at + len(part)] = np.frombuffer(part, np.uint8)
-            at += len(part)
+            self.starts.append(offset)
+            self.bytes[offset : offset + len(part)] = np.frombuffer(part, np.uint8)
+            offset += len(part)
         self.view = self.bytes.data
         self.arrow = pa.py_buffer(self.bytes)
         self.zero_width_items = 0
@@ -79,11 +79,11 @@ class ByteBlock:
 
     def window(self, dtype: str, size: int) -> npt.NDArray[Any]:
         """Returns a view whose item i is the value of `size` bytes at byte i."""
-        found = self._windows.get(dtype)
-        if found is None:
+        value = self._windows.get(dtype)
+        if value is None:
             length = len(self.bytes) - size + 1
-            found = self._windows[dtype] = np.ndarray((length,), dtype=dtype, buffer=self.bytes, strides=(1,))
-        return found
+            value = self._windows[dtype] = np.ndarray((length,), dtype=dtype, buffer=self.bytes, strides=(1,))
+        return value
 
     def take_zero_width(self, count: int) -> None:
         """Counts list items without bytes, and raises if there are too many."""
@@ -132,10 +132,10 @@ def varints(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np
 
 def lengths(block: ByteBlock, pos: Cursors, act: Flags | None) -> npt.NDArray[np.int64]:
     """Reads the length prefix of every string or byte string; neither negative nor longer than the block."""
-    found = varints(block, pos, act)
-    if len(found) and int(found.view(_U64).max()) > block.end:
+    result = varints(block, pos, act)
+    if len(result) and int(result.view(_U64).max()) > block.end:
         raise CorruptBytesError("a length is negative or runs past the end")
-    return found
+    return result
 
 
 def item_counts(block: ByteBlock, pos: Cursors, smallest_item: int) -> npt.NDArray[np.int64]:
@@ -143,9 +143,9 @@ def item_counts(block: ByteBlock, pos: Cursors, smallest_item: int) -> npt.NDArr
     counts = varints(block, pos, None)
     negative = np.flatnonzero(counts < 0)
     if len(negative):
-        at = pos[negative]
-        sizes = varints(block, at, None)
-        pos[negative] = at
+        offset = pos[negative]
+        sizes = varints(block, offset, None)
+        pos[negative] = offset
         counts[negative] = -counts[negative]
         if int(sizes.min()) < 0 or int(counts[negative].min()) < 0:
             raise CorruptBytesError("a list block has a negative size")

@@ -138,19 +138,19 @@ def _frames(part: memoryview) -> tuple[Cursors, Cursors]:
         raise CorruptBytesError(f"it has version {version}, and the supported ones are 1 to 3")
     if not 0 <= count <= (len(part) - _HEADER.size) // _LENGTH.size:
         raise CorruptBytesError(f"it claims {count} records in {len(part)} bytes")
-    found = [0] * count
-    at = _HEADER.size
+    result = [0] * count
+    offset = _HEADER.size
     unpack = _LENGTH.unpack_from
     try:
         # a Python loop: each length gives the position of the next one
         for i in range(count):
-            found[i] = at
-            at += unpack(part, at)[0] + 4
+            result[i] = offset
+            offset += unpack(part, offset)[0] + 4
     except struct.error as error:
         raise CorruptBytesError("a record runs past the end") from error
-    first = np.array(found, np.int64) + 4
-    last = np.append(first[1:] - 4, at) if count else first
-    if at != len(part) or bool((last < first).any()):
+    first = np.array(result, np.int64) + 4
+    last = np.append(first[1:] - 4, offset) if count else first
+    if offset != len(part) or bool((last < first).any()):
         raise CorruptBytesError("its records do not end where it ends")
     return first, last
 

@@ -34,8 +34,8 @@ def encode_items(node: avro.Node, array: pa.Array, path: str) -> tuple[Lengths, 
     if len(array) <= CHUNK_ROWS:
         return _encode_items(node, array, path)
     offsets, parts, base = [np.zeros(1, np.int64)], [], 0
-    for at in range(0, len(array), CHUNK_ROWS):
-        inner, data = _encode_items(node, array.slice(at, CHUNK_ROWS), path)
+    for start in range(0, len(array), CHUNK_ROWS):
+        inner, data = _encode_items(node, array.slice(start, CHUNK_ROWS), path)
         offsets.append(inner[1:] + base)
         base += int(inner[-1])
         parts.append(data)
@@ -397,8 +397,8 @@ def encode_log_pieces(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> l
                 f"cannot write rows without column {name!r}: its type in the table does not admit null"
             )
     parts: list[bytes | pa.Buffer] = [struct.pack(">ii", _VERSION, batch.num_rows)]
-    for each in _chunks(batch):
-        parts.extend(_encode(record, each))
+    for chunk in _chunks(batch):
+        parts.extend(_encode(record, chunk))
     return parts
 
 
@@ -425,13 +425,13 @@ def encode_values(batch: pa.RecordBatch, schema: AvroSchema | Record) -> pa.Bina
 
 def _chunks(batch: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
     if isinstance(batch, pa.RecordBatch):
-        for at in range(0, batch.num_rows, CHUNK_ROWS):
-            yield batch.slice(at, CHUNK_ROWS)
+        for start in range(0, batch.num_rows, CHUNK_ROWS):
+            yield batch.slice(start, CHUNK_ROWS)
         return
     if any(column.num_chunks > 1 for column in batch.columns):
         with contextlib.suppress(pa.ArrowNotImplementedError, pa.ArrowInvalid):  # otherwise keep the chunks
             batch = batch.combine_chunks()
-    yield from (each for each in batch.to_batches(max_chunksize=CHUNK_ROWS) if each.num_rows)
+    yield from (item for item in batch.to_batches(max_chunksize=CHUNK_ROWS) if item.num_rows)
 
 
 def _encode(record: Record, batch: pa.RecordBatch) -> list[pa.Buffer]:

@@ -39,21 +39,21 @@ class Decoder(Protocol):
 
     def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None: ...
 
-    def hop(self, view: memoryview, at: int) -> int: ...
+    def hop(self, view: memoryview, offset: int) -> int: ...
 
 
-def hop_long(view: memoryview | bytes, at: int) -> tuple[int, int]:
+def hop_long(view: memoryview | bytes, offset: int) -> tuple[int, int]:
     """Reads a varint, and returns its value and the position after it."""
-    byte = view[at]
+    byte = view[offset]
     value, shift = byte & 127, 7
     while byte > 127:
         if shift > 63:
             raise CorruptBytesError("a number is longer than 64 bits")
-        at += 1
-        byte = view[at]
+        offset += 1
+        byte = view[offset]
         value |= (byte & 127) << shift
         shift += 7
-    return (value >> 1) ^ -(value & 1), at + 1
+    return (value >> 1) ^ -(value & 1), offset + 1
 
 
 class NullDecoder:
@@ -68,8 +68,8 @@ class NullDecoder:
     def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
         pass
 
-    def hop(self, view: memoryview, at: int) -> int:
-        return at
+    def hop(self, view: memoryview, offset: int) -> int:
+        return offset
 
 
 class BooleanDecoder:
@@ -90,8 +90,8 @@ class BooleanDecoder:
     def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
         pos += 1 if act is None else act
 
-    def hop(self, view: memoryview, at: int) -> int:
-        return at + 1
+    def hop(self, view: memoryview, offset: int) -> int:
+        return offset + 1
 
 
 class VarintDecoder:
@@ -102,10 +102,10 @@ class VarintDecoder:
     def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
         varints(block, pos, act)
 
-    def hop(self, view: memoryview, at: int) -> int:
-        while view[at] > 127:
-            at += 1
-        return at + 1
+    def hop(self, view: memoryview, offset: int) -> int:
+        while view[offset] > 127:
+            offset += 1
+        return offset + 1
 
 
 class IntegerDecoder(VarintDecoder):
@@ -152,9 +152,9 @@ class FixedWidthDecoder:
         size = np.int64(self.size or 0)
         pos += size if act is None else act * size
 
-    def hop(self, view: memoryview, at: int) -> int:
+    def hop(self, view: memoryview, offset: int) -> int:
         assert self.size is not None
-        return at + self.size
+        return offset + self.size
 
 
 class VectorDecoder(FixedWidthDecoder):
@@ -187,11 +187,11 @@ class BytesDecoder:
     def skip(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> None:
         pos += lengths(block, pos, act)
 
-    def hop(self, view: memoryview, at: int) -> int:
-        length, at = hop_long(view, at)
+    def hop(self, view: memoryview, offset: int) -> int:
+        length, offset = hop_long(view, offset)
         if length < 0:
             raise CorruptBytesError("a length is negative or runs past the end")
-        return at + length
+        return offset + length
 
 
 class DecimalDecoder(BytesDecoder):
@@ -246,8 +246,8 @@ class DecimalDecoder(BytesDecoder):
         else:
             pos += self.size if act is None else act * np.int64(self.size)
 
-    def hop(self, view: memoryview, at: int) -> int:
-        return super().hop(view, at) if self.size is None else at + self.size
+    def hop(self, view: memoryview, offset: int) -> int:
+        return super().hop(view, offset) if self.size is None else offset + self.size
 
 
 class EnumDecoder(VarintDecoder):

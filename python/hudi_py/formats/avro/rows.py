@@ -108,11 +108,11 @@ class Rows:
             window[off[0:-1:2]] = self.total - 4
         arrays, index = [], np.empty((self.n, len(self._parts)), np.int32)
         base = 0
-        for j, (each, data, off) in enumerate(self._parts):
-            count = self.n * each
+        for j, (item, data, off) in enumerate(self._parts):
+            count = self.n * item
             buffers = [None, pa.py_buffer(off), data if isinstance(data, pa.Buffer) else pa.py_buffer(data)]
             arrays.append(pa.Array.from_buffers(pa.binary(), count, buffers))
-            index[:, j] = np.arange(base, base + count, each)
+            index[:, j] = np.arange(base, base + count, item)
             base += count
         taken = (pa.concat_arrays(arrays) if len(arrays) > 1 else arrays[0]).take(pa.array(index.ravel()))
         data = taken.buffers()[2]
@@ -137,11 +137,11 @@ class Rows:
         windows: dict[Any, npt.NDArray[Any]] = {}
 
         def window(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-            found = windows.get(dtype)
-            if found is None:
+            value = windows.get(dtype)
+            if value is None:
                 length = len(out) - dtype.itemsize + 1
-                found = windows[dtype] = np.ndarray((length,), dtype=dtype, buffer=out, strides=(1,))
-            return found
+                value = windows[dtype] = np.ndarray((length,), dtype=dtype, buffer=out, strides=(1,))
+            return value
 
         for items, surplus, length, _ in run:
             window(items.dtype)[pos] = items

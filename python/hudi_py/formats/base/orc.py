@@ -75,16 +75,16 @@ class OrcBaseFile(OpenBaseFile):
         self, columns: Collection[str] | None, batch_rows: int, stripes: Sequence[int] | None
     ) -> Iterator[pa.RecordBatch]:
         file = self.orc
-        found: pa.Schema = file.schema
+        result: pa.Schema = file.schema
         nodes = _nodes(file)
-        schema = _canonical_schema(found, nodes)
+        schema = _canonical_schema(result, nodes)
         names = schema.names if columns is None else [name for name in columns if name in schema.names]
         if not names and stripes is None:
             yield from empty_columns(file.nrows, batch_rows)
             return
         output = pa.schema([schema.field(name) for name in names])
-        read = names or found.names[:1]
-        owned = FILE_NAME in found.names
+        read = names or result.names[:1]
+        owned = FILE_NAME in result.names
         for stripe in range(file.nstripes) if stripes is None else stripes:
             # the first stripe is read under the name of the file, which its footer does not contain
             batch = file.read_stripe(stripe, columns=[*read, FILE_NAME] if owned and FILE_NAME not in read else read)

@@ -72,10 +72,10 @@ def stored_type(kind: pa.DataType) -> pa.DataType:
 
 def unwritable(node: Node) -> str:
     """Returns why ORC files cannot hold a column of an Avro type; empty if they can."""
-    for each in _walk(node):
-        if isinstance(each, Choice):
+    for item in _walk(node):
+        if isinstance(item, Choice):
             return "it is a union of several types"
-        if isinstance(each, Integer) and pa.types.is_timestamp(each.arrow) and each.arrow.unit == "ns":
+        if isinstance(item, Integer) and pa.types.is_timestamp(item.arrow) and item.arrow.unit == "ns":
             return "it has timestamps in nanoseconds"
     return ""
 
@@ -157,9 +157,9 @@ def _wall_clock(values: pa.Array, zone: str, column: str) -> pa.Array:
             back = pc.assume_timezone(wall, zone, ambiguous=which, nonexistent="latest")
             other = pc.fill_null(pc.not_equal(back.view(pa.int64()), micros.view(pa.int64())), False)
             if pc.any(other).as_py():
-                at = pc.index(other, True).as_py()
+                index = pc.index(other, True).as_py()
                 raise UnsupportedTableError(
-                    f"Cannot write column '{column}' to an ORC file: the time {wall[at].as_py()} of the zone {zone} "
+                    f"Cannot write column '{column}' to an ORC file: the time {wall[index].as_py()} of the zone {zone} "
                     "occurs twice, and Apache Hudi's ORC files hold timestamps as wall-clock times; write and read the "
                     "table with TZ=UTC, in Apache Hudi -Duser.timezone=UTC, or use Parquet base files"
                 )
@@ -251,8 +251,8 @@ def _is_local_time(node: Node | None) -> bool:
 def _walk(node: Node) -> Iterator[Node]:
     yield node
     if isinstance(node, Record):
-        for _, each in node.fields:
-            yield from _walk(each)
+        for _, item in node.fields:
+            yield from _walk(item)
         return
     inner = node.value if isinstance(node, Nullable) else _inner(node)
     if inner is not None:

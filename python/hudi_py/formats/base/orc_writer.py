@@ -98,7 +98,7 @@ class OrcFileWriter(BaseWriter):
             raise ConfigError(f"Cannot write base file {path} with the codec {codec!r}; supported: {', '.join(CODECS)}")
         self._nodes = dict(resolve_record(json.loads(avro_schema_json)).fields)
         super().__init__(path, schema, bloom, batch_bytes=4 * _STEP_BYTES)
-        self._stored = pa.schema([pa.field(each.name, stored_type(each.type)) for each in self._schema])
+        self._stored = pa.schema([pa.field(item.name, stored_type(item.type)) for item in self._schema])
         for name in self._schema.names:
             why = unwritable(self._nodes[name])
             if why:
@@ -124,8 +124,8 @@ class OrcFileWriter(BaseWriter):
     def _add(self, batch: pa.RecordBatch) -> None:
         # refuses a timestamp that is out of range, or whose wall-clock time occurs twice
         columns = [
-            to_orc(batch.column(at), self._nodes[each.name], self._zone, each.name)
-            for at, each in enumerate(self._schema)
+            to_orc(batch.column(index), self._nodes[item.name], self._zone, item.name)
+            for index, item in enumerate(self._schema)
         ]
         before = self._sink.written
         self._writer.write(pa.Table.from_arrays(columns, schema=self._stored))
@@ -186,8 +186,8 @@ class _HeldEnd(io.RawIOBase):
 def _buffer_size(stripe_bytes: int, columns: int) -> int:
     """Returns the size of compressed blocks (`WriterImpl.getEstimatedBufferSize` of ORC for Java): 20 buffers per
     column must fit in a stripe."""
-    each = stripe_bytes // (20 * max(columns, 1))
-    return next((size for size in _BUFFER_SIZES if each <= size), _BUFFER_SIZES[-1])
+    item = stripe_bytes // (20 * max(columns, 1))
+    return next((size for size in _BUFFER_SIZES if item <= size), _BUFFER_SIZES[-1])
 
 
 def readable_stripes(file: Any, path: str) -> tuple[bytes, list[int]]:
@@ -230,20 +230,20 @@ def tail_with_pairs(end: bytes, pairs: Mapping[str, str], path: str) -> bytes:
     if codec not in _CODECS or not isinstance(codec, int) or not isinstance(size, int) or not isinstance(before, int):
         raise _damaged(path, f"its postscript names the compression {codec!r} in blocks of {size!r} bytes")
     chunks = _chunks(_items(pairs), _CODECS[codec], min(size, _MAX_CHUNK), path)
-    at = _start_of(postscript, _FOOTER_LENGTH, path)
-    after = postscript[at + 1 + len(varint(before)) :]
-    changed = postscript[:at] + _tag(_FOOTER_LENGTH, _VARINT) + varint(before + len(chunks)) + after
+    offset = _start_of(postscript, _FOOTER_LENGTH, path)
+    after = postscript[offset + 1 + len(varint(before)) :]
+    changed = postscript[:offset] + _tag(_FOOTER_LENGTH, _VARINT) + varint(before + len(chunks)) + after
     if len(changed) >= MAX_TAIL_BYTES:
         raise _damaged(path, f"its postscript has {len(postscript)} bytes")
     return end[: -1 - length] + chunks + changed + bytes([len(changed)])
 
 
 def _items(pairs: Mapping[str, str]) -> bytes:
-    found = []
+    result = []
     for name, value in pairs.items():
         item = _field(1, name.encode()) + _field(2, value.encode())
-        found.append(_field(_USER_METADATA, item))
-    return b"".join(found)
+        result.append(_field(_USER_METADATA, item))
+    return b"".join(result)
 
 
 def _chunks(content: bytes, codec: str | None, size: int, path: str) -> bytes:
@@ -252,14 +252,14 @@ def _chunks(content: bytes, codec: str | None, size: int, path: str) -> bytes:
         return content
     if size <= 0:
         raise _damaged(path, f"its postscript names compressed blocks of {size} bytes")
-    found = []
-    for at in range(0, len(content), size):
-        part = content[at : at + size]
+    result = []
+    for start in range(0, len(content), size):
+        part = content[start : start + size]
         packed = _packed(part, codec)
         plain = len(packed) >= len(part)
         kept = part if plain else packed
-        found.append((len(kept) << 1 | plain).to_bytes(3, "little") + kept)
-    return b"".join(found)
+        result.append((len(kept) << 1 | plain).to_bytes(3, "little") + kept)
+    return b"".join(result)
 
 
 def _packed(part: bytes, codec: str) -> bytes:
@@ -277,31 +277,31 @@ def _fields(message: bytes, path: str) -> dict[int, int | bytes]:
 
 def _start_of(message: bytes, wanted: int, path: str) -> int:
     """Returns the offset at which a field begins."""
-    return next(at for number, _, at in _walk(message, path) if number == wanted)
+    return next(offset for number, _, offset in _walk(message, path) if number == wanted)
 
 
 def _walk(message: bytes, path: str) -> list[tuple[int, int | bytes, int]]:
     """Lists number, value and start of each field of a message."""
-    found: list[tuple[int, int | bytes, int]] = []
-    at = 0
-    while at < len(message):
-        start = at
-        tag, at = _read_varint(message, at, path)
-        number, at = _read_varint(message, at, path)
+    result: list[tuple[int, int | bytes, int]] = []
+    offset = 0
+    while offset < len(message):
+        start = offset
+        tag, offset = _read_varint(message, offset, path)
+        number, offset = _read_varint(message, offset, path)
         value: int | bytes = number
         if tag & 7 == _BYTES:
-            value, at = message[at : at + number], at + number
+            value, offset = message[offset : offset + number], offset + number
         elif tag & 7 != _VARINT:
             raise _damaged(path, f"its postscript has a field of the kind {tag & 7}")
-        if at > len(message):
+        if offset > len(message):
             raise _damaged(path, "its postscript ends within a field")
-        found.append((tag >> 3, value, start))
-    return found
+        result.append((tag >> 3, value, start))
+    return result
 
 
-def _read_varint(message: bytes, at: int, path: str) -> tuple[int, int]:
+def _read_varint(message: bytes, offset: int, path: str) -> tuple[int, int]:
     try:
-        return read_varint(message, at)
+        return read_varint(message, offset)
     except ValueError:
         raise _damaged(path, "its postscript ends within a number") from None
 

@@ -65,13 +65,13 @@ def check_partition(partition: object, path: str) -> None:
         raise _replaced(path, folder, f"the partition {partition!r}")
 
 
-def _replaced(path: str, own: str, found: str) -> CorruptFileError:
+def _replaced(path: str, own: str, result: str) -> CorruptFileError:
     return CorruptFileError(
-        f"Cannot read {path}: its rows are those of {found}, so another file has taken its place; restore the file "
+        f"Cannot read {path}: its rows are those of {result}, so another file has taken its place; restore the file "
         "from a copy",
         path=path,
         expected=own,
-        found=found,
+        found=result,
     )
 
 
@@ -107,8 +107,8 @@ def footer_text(metadata: pq.FileMetaData, column: str, names: list[str]) -> str
 
 @lru_cache(maxsize=64)
 def _is_exact(writer: str) -> bool:
-    found = _WRITER.match(writer or "")
-    return found is not None and (found[1] == "cpp-arrow" or (int(found[2]), int(found[3])) >= _FIRST_EXACT)
+    match = _WRITER.match(writer or "")
+    return match is not None and (match[1] == "cpp-arrow" or (int(match[2]), int(match[3])) >= _FIRST_EXACT)
 
 
 def check_first_record(content: bytes, schema: str | None, path: str) -> None:
@@ -121,22 +121,22 @@ def check_first_record(content: bytes, schema: str | None, path: str) -> None:
     fields = _leading_texts(schema or "")
     if fields is None or int.from_bytes(content[4:_RECORDS_AT], "big", signed=True) < 1:
         return
-    found: dict[str, str] = {}
-    at = _RECORDS_AT + _LENGTH
+    result: dict[str, str] = {}
+    offset = _RECORDS_AT + _LENGTH
     try:
         for name, null in fields:
             if null is not None:
-                branch, at = content[at], at + 1
+                branch, offset = content[offset], offset + 1
                 if branch == null << 1:
                     continue
-            doubled, at = read_varint(content, at)
-            end = at + (doubled >> 1)
+            doubled, offset = read_varint(content, offset)
+            end = offset + (doubled >> 1)
             if doubled & 1 or end > len(content):
                 return
-            found[name], at = content[at:end].decode(), end
+            result[name], offset = content[offset:end].decode(), end
     except (IndexError, ValueError):
         return
-    check_origin(found.get(FILE_NAME), found.get(PARTITION_PATH), path)
+    check_origin(result.get(FILE_NAME), result.get(PARTITION_PATH), path)
 
 
 @lru_cache(maxsize=256)

@@ -114,7 +114,9 @@ class ParquetBaseFile(OpenBaseFile):
 
     def row_group_sizes(self) -> list[int]:
         groups = map(self.parquet.metadata.row_group, range(self.parquet.metadata.num_row_groups))
-        return [sum(group.column(at).total_compressed_size for at in range(group.num_columns)) for group in groups]
+        return [
+            sum(group.column(index).total_compressed_size for index in range(group.num_columns)) for group in groups
+        ]
 
 
 @contextmanager
@@ -272,7 +274,7 @@ class _Plan:
 def _plan(file: pq.ParquetFile) -> _Plan:
     fields: list[pa.Field] = []
     casts: dict[str, pa.DataType] = {}
-    leaves = (file.schema.column(at) for at in range(len(file.schema)))
+    leaves = (file.schema.column(index) for index in range(len(file.schema)))
     int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
     for field in file.schema_arrow:
         kind = canonical_type(field.type)
@@ -284,9 +286,9 @@ def _plan(file: pq.ParquetFile) -> _Plan:
     return _Plan(pa.schema(fields), frozenset(field.name for field in fields), casts)
 
 
-def _alike(kind: pa.DataType, found: pa.DataType) -> bool:
+def _alike(kind: pa.DataType, source: pa.DataType) -> bool:
     """Tells whether no cast is needed, apart from decoding a dictionary."""
-    return bool(kind == (found.value_type if pa.types.is_dictionary(found) else found))
+    return bool(kind == (source.value_type if pa.types.is_dictionary(source) else source))
 
 
 _DAMAGE = (
@@ -327,8 +329,8 @@ def _check_packing(metadata: pq.FileMetaData, path: str) -> None:
         group = metadata.row_group(number)
         if group.total_byte_size <= most:
             continue
-        for at in range(group.num_columns):
-            column = group.column(at)
+        for index in range(group.num_columns):
+            column = group.column(index)
             packed, unpacked = column.total_compressed_size, column.total_uncompressed_size
             if unpacked > most and unpacked > packed * EXTREME:
                 raise CorruptFileError(

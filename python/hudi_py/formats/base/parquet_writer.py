@@ -163,7 +163,7 @@ class BaseFileWriter(BaseWriter):
         """
         if self._writer is None:
             self._bare = frozenset(self._nan)
-            leaves = [path for each in self._stored for path in leaf_paths(each)] if self._bare else []
+            leaves = [path for item in self._stored for path in leaf_paths(item)] if self._bare else []
             statistics = [path for path in leaves if path not in self._bare] if self._bare else True
             self._writer = _parquet_writer(
                 self._output, self._stored, self._codec, statistics, self._footers, self._pages
@@ -218,9 +218,9 @@ def _vectors(avro_schema_json: str) -> dict[str, Vector]:
 
 def _stored_schema(schema: pa.Schema, vectors: dict[str, Vector]) -> pa.Schema:
     for name, vector in vectors.items():
-        at = schema.get_field_index(name)
-        if at >= 0 and not pa.types.is_fixed_size_binary(schema.field(at).type):
-            schema = schema.set(at, schema.field(at).with_type(pa.binary(vector.size)))
+        index = schema.get_field_index(name)
+        if index >= 0 and not pa.types.is_fixed_size_binary(schema.field(index).type):
+            schema = schema.set(index, schema.field(index).with_type(pa.binary(vector.size)))
     return schema
 
 
@@ -281,17 +281,17 @@ def float_columns(
     schema: pa.Schema | pa.StructType, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yields dotted names and paths of the floating-point columns, including those in structs."""
-    for each in schema:
-        path = (*above, each.name)
-        if pa.types.is_floating(each.type):
+    for item in schema:
+        path = (*above, item.name)
+        if pa.types.is_floating(item.type):
             yield ".".join(path), path
-        elif pa.types.is_struct(each.type):
-            yield from float_columns(each.type, path)
+        elif pa.types.is_struct(item.type):
+            yield from float_columns(item.type, path)
 
 
-def leaf_paths(each: pa.Field, above: str = "") -> Iterator[str]:
+def leaf_paths(field: pa.Field, above: str = "") -> Iterator[str]:
     """Yields paths of the columns of a field in a Parquet file."""
-    path, kind = above + each.name, each.type
+    path, kind = above + field.name, field.type
     if pa.types.is_struct(kind):
         for child in kind:
             yield from leaf_paths(child, f"{path}.")
@@ -315,7 +315,7 @@ def has_required(kind: pa.DataType) -> bool:
         return not kind.item_field.nullable or has_required(kind.item_type)
     if not pa.types.is_struct(kind) and not pa.types.is_list(kind):
         return False
-    members = (kind.field(at) for at in range(kind.num_fields))
+    members = (kind.field(index) for index in range(kind.num_fields))
     return any(not member.nullable or has_required(member.type) for member in members)
 
 
@@ -349,7 +349,9 @@ def required(array: pa.Array, field: pa.Field, path: str = "", live: Mask | None
     keep = field.nullable
     if pa.types.is_struct(kind):
         inside = _both(valid, live)
-        members = [required(array.field(at), member, f"{path}.{member.name}", inside) for at, member in enumerate(kind)]
+        members = [
+            required(array.field(index), member, f"{path}.{member.name}", inside) for index, member in enumerate(kind)
+        ]
         mask = pa.array(~valid) if valid is not None and keep else None
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
     if (pa.types.is_list(kind) or pa.types.is_map(kind)) and has_required(kind):

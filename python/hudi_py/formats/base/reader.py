@@ -46,7 +46,7 @@ class BaseFileFooter:
         """Tells for each key whether it is between the smallest and the greatest key; None if any key may be in the
         file."""
         low, high = self.min_key, self.max_key
-        if low is None or high is None or any(_orders_otherwise(each) for each in (keys, pa.array([low, high]))):
+        if low is None or high is None or any(_orders_otherwise(item) for item in (keys, pa.array([low, high]))):
             return None
         return pc.and_(pc.greater_equal(keys, low), pc.less_equal(keys, high))
 

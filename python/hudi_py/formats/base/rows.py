@@ -194,20 +194,20 @@ def _conformed_rows(
                 f"the rows have {', '.join(table.schema.names)}"
             )
         columns = []
-        for each in schema:
+        for item in schema:
             try:
-                column = table.column(each.name)
-                columns.append(column if column.type.equals(each.type) else column.cast(each.type))
+                column = table.column(item.name)
+                columns.append(column if column.type.equals(item.type) else column.cast(item.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise SchemaMismatchError(
-                    f"Cannot write column {each.name!r} of type {table.schema.field(each.name).type} "
-                    f"to base file {path} as {each.type}: {error}"
+                    f"Cannot write column {item.name!r} of type {table.schema.field(item.name).type} "
+                    f"to base file {path} as {item.type}: {error}"
                 ) from error
         table = pa.Table.from_arrays(columns, schema=schema)
-    for at, each in enumerate(schema):
-        if not each.nullable and table.column(at).null_count:
+    for index, item in enumerate(schema):
+        if not item.nullable and table.column(index).null_count:
             raise SchemaMismatchError(
-                f"Cannot write column {each.name!r} to base file {path}: it has nulls, but is not nullable"
+                f"Cannot write column {item.name!r} to base file {path}: it has nulls, but is not nullable"
             )
     # batches well below a row group, so that the last one cannot exceed it by much
     rows = max(1, int(table.num_rows * max_bytes / max(table.nbytes, 1) / 4))

@@ -95,10 +95,10 @@ class ByteSource:
         if self._holds(offset, length):
             start = offset - self._held_from
             return self._held[start : start + length]
-        found = self._storage.read_range(self._path, self._offset + offset, length)
-        if len(found) != length:
-            raise self.corrupt(f"it ends {length - len(found)} bytes too early")
-        return found
+        result = self._storage.read_range(self._path, self._offset + offset, length)
+        if len(result) != length:
+            raise self.corrupt(f"it ends {length - len(result)} bytes too early")
+        return result
 
     def corrupt(self, why: str) -> CorruptFileError:
         """Returns the error for damaged bytes."""
@@ -148,9 +148,9 @@ def read_block(source: ByteSource, offset: int, magic: bytes, codec: int, size: 
     if size is not None and not HEADER_LENGTH <= size <= source.length - offset:
         raise source.corrupt(f"the index names a block of {size} bytes at byte {offset}")
     head = source.read(offset, HEADER_LENGTH if size is None else size)
-    found, on_disk, unpacked, _, _, _, data_size = HEADER.unpack_from(head)
-    if found != magic:
-        raise source.corrupt(f"the block at byte {offset} starts with {found!r}, expected {magic!r}")
+    result, on_disk, unpacked, _, _, _, data_size = HEADER.unpack_from(head)
+    if result != magic:
+        raise source.corrupt(f"the block at byte {offset} starts with {result!r}, expected {magic!r}")
     packed = data_size - HEADER_LENGTH
     if not 0 <= packed <= on_disk or offset + HEADER_LENGTH + on_disk > source.length:
         raise source.corrupt(f"the block at byte {offset} claims {on_disk} bytes with a payload of {packed}")
@@ -202,10 +202,12 @@ def read_trailer(source: ByteSource) -> Trailer:
     version = int.from_bytes(data[-3:], "big")  # the byte before it is HBase's minor version
     if version != _MAJOR:
         raise UnsupportedTableError(f"Cannot read the HFile {source.context}: version {version}, supported is {_MAJOR}")
-    length, at = _varint(data, len(_MAGIC), source)
-    if at + length > TRAILER_LENGTH - 4:
+    length, offset = _varint(data, len(_MAGIC), source)
+    if offset + length > TRAILER_LENGTH - 4:
         raise source.corrupt(f"its trailer claims {length} bytes")
-    fields = {number: value for number, value in _fields(data[at : at + length], source) if isinstance(value, int)}
+    fields = {
+        number: value for number, value in _fields(data[offset : offset + length], source) if isinstance(value, int)
+    }
     trailer = Trailer(
         file_info_offset=fields.get(1, 0),
         load_on_open_offset=fields.get(2, 0),
@@ -227,39 +229,39 @@ def parse_file_info(payload: bytes, source: ByteSource) -> dict[str, bytes]:
     """Parses the file info block: `PBUF`, a length, and pairs of bytes."""
     if not payload.startswith(_PBUF):
         raise source.corrupt(f"its file info starts with {payload[:4]!r} instead of {_PBUF!r}")
-    length, at = _varint(payload, len(_PBUF), source)
-    found: dict[str, bytes] = {}
-    for number, pair in _fields(payload[at : at + length], source):
+    length, offset = _varint(payload, len(_PBUF), source)
+    result: dict[str, bytes] = {}
+    for number, pair in _fields(payload[offset : offset + length], source):
         if number != 1 or isinstance(pair, int):
             continue
         parts = {n: value for n, value in _fields(pair, source) if isinstance(value, bytes)}
-        found[parts.get(1, b"").decode("utf-8", "replace")] = parts.get(2, b"")
-    return found
+        result[parts.get(1, b"").decode("utf-8", "replace")] = parts.get(2, b"")
+    return result
 
 
 def _fields(data: bytes, source: ByteSource) -> Iterator[tuple[int, int | bytes]]:
     """Yields number and value of each field: varints as int, length-delimited ones as bytes."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at, source)
+    offset = 0
+    while offset < len(data):
+        tag, offset = _varint(data, offset, source)
         kind = tag & 7
         if kind == 0:
-            value, at = _varint(data, at, source)
+            value, offset = _varint(data, offset, source)
             yield tag >> 3, value
         elif kind == 2:
-            length, at = _varint(data, at, source)
-            if at + length > len(data):
+            length, offset = _varint(data, offset, source)
+            if offset + length > len(data):
                 raise source.corrupt("a protobuf field runs past the end")
-            yield tag >> 3, data[at : at + length]
-            at += length
+            yield tag >> 3, data[offset : offset + length]
+            offset += length
         elif kind in (1, 5):
-            at += 8 if kind == 1 else 4
+            offset += 8 if kind == 1 else 4
         else:
             raise source.corrupt(f"a protobuf field has wire type {kind}")
 
 
-def _varint(data: bytes, at: int, source: ByteSource) -> tuple[int, int]:
+def _varint(data: bytes, offset: int, source: ByteSource) -> tuple[int, int]:
     try:
-        return read_varint(data, at)
+        return read_varint(data, offset)
     except ValueError:
         raise source.corrupt("a protobuf number does not end") from None

@@ -96,20 +96,20 @@ def _starts(payload: bytes, source: ByteSource) -> npt.NDArray[np.int64]:
     if guessed is not None:
         return guessed
     starts: list[int] = []
-    add, unpack, end, at = starts.append, _LENGTHS.unpack_from, len(payload), 0
+    add, unpack, end, offset = starts.append, _LENGTHS.unpack_from, len(payload), 0
     try:
         # a Python loop: the lengths of each entry give the start of the next one; 0.1 us per entry
-        while at < end:
-            key, value = unpack(payload, at)
+        while offset < end:
+            key, value = unpack(payload, offset)
             if key < _BESIDES_ROW or value < 0:
                 raise source.corrupt(
-                    f"the entry at byte {at} of a block has a key of {key} and a value of {value} bytes"
+                    f"the entry at byte {offset} of a block has a key of {key} and a value of {value} bytes"
                 )
-            add(at)
-            at += key + value + _AROUND
+            add(offset)
+            offset += key + value + _AROUND
     except struct.error:
-        at = -1
-    if at != end:
+        offset = -1
+    if offset != end:
         raise source.corrupt("the entries of a block do not end where it ends")
     return np.array(starts, np.int64)
 
@@ -121,17 +121,17 @@ def _guessed_starts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64] | None
     if count < 1:
         return None
     zeros = data == 0  # the high bytes of both lengths, since most lengths are below 65,536
-    found = np.flatnonzero(zeros[:count] & zeros[1 : count + 1] & zeros[4 : count + 4] & zeros[5 : count + 5])
-    keys, values = _short(data, found + 2), _short(data, found + 6)
-    entries = _short(data, found + _LENGTHS.size) == keys - _BESIDES_ROW
-    found, ends = found[entries], (found + keys + values + _AROUND)[entries]
-    whole = len(found) > 0 and found[0] == 0 and ends[-1] == len(data) and (found[1:] == ends[:-1]).all()
-    return found if whole else None
+    result = np.flatnonzero(zeros[:count] & zeros[1 : count + 1] & zeros[4 : count + 4] & zeros[5 : count + 5])
+    keys, values = _short(data, result + 2), _short(data, result + 6)
+    entries = _short(data, result + _LENGTHS.size) == keys - _BESIDES_ROW
+    result, ends = result[entries], (result + keys + values + _AROUND)[entries]
+    whole = len(result) > 0 and result[0] == 0 and ends[-1] == len(data) and (result[1:] == ends[:-1]).all()
+    return result if whole else None
 
 
-def _short(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _short(data: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Reads the two bytes at each offset as a number."""
-    return data[at].astype(np.int64) << 8 | data[at + 1]
+    return data[offset].astype(np.int64) << 8 | data[offset + 1]
 
 
 def _window(data: npt.NDArray[np.uint8], kind: str) -> npt.NDArray[Any]:

@@ -113,10 +113,10 @@ class HFile:
 
     def scan(self) -> Entries:
         """Reads all entries, in order of their keys."""
-        found = Entries.concat(list(self._read(self._data_blocks())))
-        if len(found) != self.num_entries:
-            raise self._source.corrupt(f"it has {len(found)} entries, but its trailer says {self.num_entries}")
-        return found
+        result = Entries.concat(list(self._read(self._data_blocks())))
+        if len(result) != self.num_entries:
+            raise self._source.corrupt(f"it has {len(result)} entries, but its trailer says {self.num_entries}")
+        return result
 
     def batches(self) -> Iterator[Entries]:
         """Yields all entries in order of their keys, a block at a time; fetches several blocks at once."""
@@ -129,13 +129,13 @@ class HFile:
             return Entries.empty()
         value_set = pa.array(wanted, pa.binary())
         blocks = blocks_of_keys(self._data_blocks(), wanted)
-        found = []
+        result = []
         for entries in self._read(blocks):
             # only the keys in the block's range: hashing all keys for each block would be quadratic
             low = bisect_left(wanted, entries.keys[0].as_py())
             high = bisect_right(wanted, entries.keys[-1].as_py())
-            found.append(entries.with_keys(value_set.slice(low, high - low)))
-        return Entries.concat(found)
+            result.append(entries.with_keys(value_set.slice(low, high - low)))
+        return Entries.concat(result)
 
     def lookup_prefixes(self, prefixes: Iterable[bytes]) -> Entries:
         """Returns the entries whose key starts with one of these; reads each block that can hold them once."""
@@ -150,17 +150,17 @@ class HFile:
         return self._blocks
 
     def _read(self, blocks: Sequence[IndexEntry]) -> Iterator[Entries]:
-        at = 0
+        offset = 0
         last: bytes | None = None
-        while at < len(blocks):
-            behind = at + 1
-            while behind < len(blocks) and self._near(blocks[at], blocks[behind - 1], blocks[behind]):
+        while offset < len(blocks):
+            behind = offset + 1
+            while behind < len(blocks) and self._near(blocks[offset], blocks[behind - 1], blocks[behind]):
                 behind += 1
-            start, end = blocks[at].offset, blocks[behind - 1].offset + blocks[behind - 1].size
-            if start < 0 or any(b.size < 0 for b in blocks[at:behind]) or end > self._source.length:
+            start, end = blocks[offset].offset, blocks[behind - 1].offset + blocks[behind - 1].size
+            if start < 0 or any(b.size < 0 for b in blocks[offset:behind]) or end > self._source.length:
                 raise self._source.corrupt(f"its index names a block from byte {start} to {end}")
             self._source.hold(start, end - start)
-            for block in blocks[at:behind]:
+            for block in blocks[offset:behind]:
                 entries = self._entries(block)
                 if len(entries):
                     first = entries.keys[0].as_py()
@@ -168,16 +168,16 @@ class HFile:
                         raise self._source.corrupt("its keys do not ascend")
                     last = entries.keys[-1].as_py()
                     yield entries
-            at = behind
+            offset = behind
 
     def _entries(self, block: IndexEntry) -> Entries:
-        found = self._kept.get(block.offset) if self._kept is not None else None
-        if found is None:
+        value = self._kept.get(block.offset) if self._kept is not None else None
+        if value is None:
             payload = read_block(self._source, block.offset, DATA, self._trailer.codec, block.size).payload
-            found = parse_entries(payload, self._source)
+            value = parse_entries(payload, self._source)
             if self._kept is not None:
-                self._kept[block.offset] = found
-        return found
+                self._kept[block.offset] = value
+        return value
 
     @staticmethod
     def _near(first: IndexEntry, before: IndexEntry, after: IndexEntry) -> bool:
@@ -224,7 +224,7 @@ def parse_root(payload: bytes, count: int, source: ByteSource, *, rows: bool = T
     Raises:
         CorruptFileError: the block ends before `count` entries.
     """
-    found: list[IndexEntry] = []
+    result: list[IndexEntry] = []
     at = 0
     try:
         # one entry for each block of up to 1 MiB, with Hadoop's variable-length numbers
@@ -235,10 +235,10 @@ def parse_root(payload: bytes, count: int, source: ByteSource, *, rows: bool = T
             if length < 0 or len(key) != length:
                 raise source.corrupt("a key of its index runs past the end")
             at += length
-            found.append(IndexEntry(_row(key, source) if rows else key, offset, size))
+            result.append(IndexEntry(_row(key, source) if rows else key, offset, size))
     except (struct.error, IndexError):
         raise source.corrupt(f"its index ends before {count} entries") from None
-    return found
+    return result
 
 
 def data_blocks(root: list[IndexEntry], levels: int, codec: int, source: ByteSource) -> list[IndexEntry]:
@@ -270,14 +270,14 @@ def blocks_of_keys(blocks: list[IndexEntry], keys: list[bytes]) -> list[IndexEnt
     """Returns the blocks that can hold any of `keys` (ascending)."""
     starts = [entry.key for entry in blocks]
     chosen: list[IndexEntry] = []
-    at = 0
-    while at < len(keys):
-        block = bisect_right(starts, keys[at]) - 1
+    offset = 0
+    while offset < len(keys):
+        block = bisect_right(starts, keys[offset]) - 1
         if block < 0:  # before the first key
-            at = bisect_left(keys, starts[0], at) if starts else len(keys)
+            offset = bisect_left(keys, starts[0], offset) if starts else len(keys)
             continue
         chosen.append(blocks[block])
-        at = bisect_left(keys, starts[block + 1], at) if block + 1 < len(starts) else len(keys)
+        offset = bisect_left(keys, starts[block + 1], offset) if block + 1 < len(starts) else len(keys)
     return chosen
 
 
@@ -286,13 +286,13 @@ def blocks_of_prefixes(blocks: list[IndexEntry], prefixes: list[bytes]) -> list[
     starts = [entry.key for entry in blocks]
     chosen: set[int] = set()
     for prefix in prefixes:
-        at = bisect_right(starts, prefix)
-        if at:
-            chosen.add(at - 1)
-        while at < len(starts) and starts[at].startswith(prefix):
-            chosen.add(at)
-            at += 1
-    return [blocks[at] for at in sorted(chosen)]
+        offset = bisect_right(starts, prefix)
+        if offset:
+            chosen.add(offset - 1)
+        while offset < len(starts) and starts[offset].startswith(prefix):
+            chosen.add(offset)
+            offset += 1
+    return [blocks[offset] for offset in sorted(chosen)]
 
 
 def _parse_lower(payload: bytes, source: ByteSource) -> list[IndexEntry]:
@@ -303,15 +303,15 @@ def _parse_lower(payload: bytes, source: ByteSource) -> list[IndexEntry]:
             raise source.corrupt(f"an index block claims {count} entries in {len(payload)} bytes")
         offsets = struct.unpack_from(f">{count + 1}i", payload, _INT.size)
         start = _INT.size * (count + 2)
-        found: list[IndexEntry] = []
+        result: list[IndexEntry] = []
         for here, behind in pairwise(offsets):
             if not 0 <= here <= behind - _ENTRY.size or start + behind > len(payload):
                 raise source.corrupt("an entry of an index block runs past the end")
             offset, size = _ENTRY.unpack_from(payload, start + here)
-            found.append(IndexEntry(_row(payload[start + here + _ENTRY.size : start + behind], source), offset, size))
+            result.append(IndexEntry(_row(payload[start + here + _ENTRY.size : start + behind], source), offset, size))
     except struct.error:
         raise source.corrupt("an index block ends too early") from None
-    return found
+    return result
 
 
 def _row(key: bytes, source: ByteSource) -> bytes:
@@ -324,15 +324,15 @@ def _row(key: bytes, source: ByteSource) -> bytes:
     return key[_SHORT.size : _SHORT.size + length]
 
 
-def _vint(data: bytes, at: int) -> tuple[int, int]:
+def _vint(data: bytes, offset: int) -> tuple[int, int]:
     """Reads Hadoop's variable-length number (`WritableUtils.readVInt`): one byte, or a length and the bytes."""
-    first = data[at] - 256 if data[at] > 127 else data[at]
-    at += 1
+    first = data[offset] - 256 if data[offset] > 127 else data[offset]
+    offset += 1
     if first >= -112:
-        return first, at
+        return first, offset
     negative = first < -120
     size = -120 - first if negative else -112 - first
-    if at + size > len(data):
+    if offset + size > len(data):
         raise IndexError
-    value = int.from_bytes(data[at : at + size], "big")
-    return ~value if negative else value, at + size
+    value = int.from_bytes(data[offset : offset + size], "big")
+    return ~value if negative else value, offset + size

@@ -145,20 +145,20 @@ class BloomFilter:
         bloom._hashes, bloom._bits = _sizes(data, 0, context)
         bloom._full = 0
         rows = 1
-        at = 0
+        offset = 0
         bloom._row_entries = bloom._in_row = bloom._max_entries = 0
         if kind == DYNAMIC:
             bloom._row_entries, bloom._in_row, rows = _DYNAMIC_HEADER.unpack_from(data, _HEADER.size)
-            at = _HEADER.size + _DYNAMIC_HEADER.size
+            offset = _HEADER.size + _DYNAMIC_HEADER.size
             # the maximum is not stored; as in Java it is 0 after decoding, so that the filter does not grow
         size = (bloom._bits + 7) // 8
-        if rows < 1 or len(data) != at + rows * (_HEADER.size + size):
+        if rows < 1 or len(data) != offset + rows * (_HEADER.size + size):
             raise CorruptFileError(
                 f"Cannot read the bloom filter of {context}: {rows} rows of {bloom._bits} bits in {len(data)} bytes"
             )
         bloom._rows = []
         for row in range(rows):
-            start = at + row * (_HEADER.size + size)
+            start = offset + row * (_HEADER.size + size)
             if _sizes(data, start, context) != (bloom._hashes, bloom._bits):
                 raise CorruptFileError(f"Cannot read the bloom filter of {context}: row {row} differs in size")
             packed = np.frombuffer(data, np.uint8, size, start + _HEADER.size)
@@ -198,21 +198,21 @@ class BloomFilter:
 
     def _set(self, keys: pa.Array | pa.ChunkedArray) -> None:
         texts = Texts.of(keys)
-        at = 0
-        while at < len(texts):
+        offset = 0
+        while offset < len(texts):
             if self._type == SIMPLE:
-                targets, count = [self._rows[0]], len(texts) - at
+                targets, count = [self._rows[0]], len(texts) - offset
             else:
-                targets, count = self._next_rows(len(texts) - at)
+                targets, count = self._next_rows(len(texts) - offset)
             for k in range(0, count, _ROWS_AT_ONCE):
-                part = texts.take(slice(at + k, at + min(k + _ROWS_AT_ONCE, count)))
+                part = texts.take(slice(offset + k, offset + min(k + _ROWS_AT_ONCE, count)))
                 positions = self._positions(part)
                 if len(targets) == 1:
                     targets[0][positions.reshape(-1)] = True
                 else:
                     for n, target in enumerate(targets):
                         target[positions[:, (n - k) % len(targets) :: len(targets)].reshape(-1)] = True
-            at += count
+            offset += count
 
     def _next_rows(self, left: int) -> tuple[list[npt.NDArray[np.bool_]], int]:
         """Returns the rows that take the next keys in turn, and the number of keys for which that holds.
@@ -261,13 +261,13 @@ class BloomFilter:
         """Returns False for keys that are certainly absent, and for nulls."""
         self._settle()
         texts = Texts.of(keys)
-        found = np.zeros(len(texts), np.bool_)
+        result = np.zeros(len(texts), np.bool_)
         for start in range(0, len(texts), _ROWS_AT_ONCE):
             some = slice(start, start + _ROWS_AT_ONCE)
-            found[some] = self._might_contain(texts.take(some))
+            result[some] = self._might_contain(texts.take(some))
         if keys.null_count:
-            found[np.asarray(keys.is_null())] = False
-        return found
+            result[np.asarray(keys.is_null())] = False
+        return result
 
     def might_contain_any(self, keys: pa.Array) -> bool:
         """Tells whether any of the keys may be present."""
@@ -308,9 +308,9 @@ class BloomFilter:
         return base64.b64encode(b"".join(parts)).decode()
 
 
-def _sizes(data: bytes, at: int, context: str) -> tuple[int, int]:
+def _sizes(data: bytes, offset: int, context: str) -> tuple[int, int]:
     """Reads the number of hashes and bits of the simple filter at an offset."""
-    version, hashes, hash_type, bits = _HEADER.unpack_from(data, at)
+    version, hashes, hash_type, bits = _HEADER.unpack_from(data, offset)
     if version != _VERSION or hash_type != _MURMUR:
         raise UnsupportedTableError(
             f"Cannot read the bloom filter of {context}: version {version} with hash {hash_type}, "

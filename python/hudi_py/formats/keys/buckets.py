@@ -87,8 +87,8 @@ def hashed_texts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequen
     fits, columns = _parts(some, hashed, key_fields)
     texts = np.empty(len(rows), object)
     if columns:
-        known = [pc.if_else(pc.equal(each, NULL_KEY_PART), "null", each) for each in columns]
-        known = [pc.if_else(pc.equal(each, EMPTY_KEY_PART), "", each) for each in known]
+        known = [pc.if_else(pc.equal(column, NULL_KEY_PART), "null", column) for column in columns]
+        known = [pc.if_else(pc.equal(item, EMPTY_KEY_PART), "", item) for item in known]
         texts[fits] = pc.binary_join_element_wise(*known, "").to_numpy(zero_copy_only=False)
     others = np.ones(len(rows), np.bool_)
     others[fits] = False
@@ -106,13 +106,13 @@ def _hashes_of_parts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Se
         own = java_string_hash(values).view(np.uint32).copy()
         own[pc.is_in(values, value_set=pa.array(list(KEY_PLACEHOLDERS))).to_numpy(zero_copy_only=False)] = 0
         hashes = hashes * np.uint32(31) + own
-    found = np.zeros(len(keys), np.uint32)
-    found[fits] = hashes
+    result = np.zeros(len(keys), np.uint32)
+    result[fits] = hashes
     others = np.ones(len(keys), np.bool_)
     others[fits] = False
     for row in np.flatnonzero(others):  # few rows: values with commas
-        found[row] = _hash_of(hash_values(keys[int(row)].as_py(), hashed))
-    return found
+        result[row] = _hash_of(hash_values(keys[int(row)].as_py(), hashed))
+    return result
 
 
 def _parts(
@@ -125,12 +125,12 @@ def _parts(
     parts = pc.list_flatten(pc.split_pattern(keys.filter(regular), ","))
     fits = np.ones(len(parts) // number, np.bool_)
     columns = []
-    for at, field in enumerate(key_fields):
-        part = parts.take(pa.array(np.arange(at, len(parts), number)))
+    for index, field in enumerate(key_fields):
+        part = parts.take(pa.array(np.arange(index, len(parts), number)))
         fits &= pc.starts_with(part, f"{field}:").to_numpy(zero_copy_only=False)
         if field in hashed:
             columns.append(pc.utf8_slice_codeunits(part, len(field) + 1))
-        elif at == number - 1:
+        elif index == number - 1:
             fits &= pc.equal(pc.count_substring(part, ":"), 1).to_numpy(zero_copy_only=False)
     places = np.flatnonzero(regular.to_numpy(zero_copy_only=False))
     return places[fits], [column.filter(pa.array(fits)) for column in columns]
@@ -231,8 +231,8 @@ class BucketRules:
             ConfigError: its rules are of another kind.
         """
         try:
-            found = parse_json(data)
-            rules, rule = cls(str(found["expressions"]), int(found["defaultBucketNumber"])), str(found["rule"])
+            result = parse_json(data)
+            rules, rule = cls(str(result["expressions"]), int(result["defaultBucketNumber"])), str(result["rule"])
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(f"Cannot read {context}: no rules for numbers of buckets ({error})") from error
         if rule.lower() != RULE:

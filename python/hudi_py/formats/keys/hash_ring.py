@@ -45,8 +45,8 @@ class BucketChange:
 def encode_changes(changes: Iterable[BucketChange]) -> str:
     """Encodes the changes for a clustering plan, as Java does."""
     nodes = (
-        {"value": each.end, "fileIdPrefix": each.prefix, "tag": "DELETE" if each.prefix is None else "REPLACE"}
-        for each in changes
+        {"value": change.end, "fileIdPrefix": change.prefix, "tag": "DELETE" if change.prefix is None else "REPLACE"}
+        for change in changes
     )
     return f"[ {', '.join(json.dumps(node, indent=2, separators=(',', ' : ')) for node in nodes)} ]"
 
@@ -63,8 +63,8 @@ def decode_changes(text: str, context: str) -> tuple[BucketChange, ...]:
             BucketChange(int(node["value"]), None if node["tag"] == "DELETE" else str(node["fileIdPrefix"]))
             for node in nodes
         )
-        prefixes = (each.prefix for each in changes if each.prefix is not None)
-        ends_fit = all(0 <= each.end <= _MAX_HASH for each in changes)
+        prefixes = (change.prefix for change in changes if change.prefix is not None)
+        ends_fit = all(0 <= change.end <= _MAX_HASH for change in changes)
         if not (changes and ends_fit and all(map(_FILE_ID.fullmatch, prefixes))):
             raise ValueError("a bucket has no end, or its file group is none")
         return changes
@@ -103,16 +103,21 @@ class HashRing:
             CorruptFileError: the content is something else; names `context`.
         """
         try:
-            found = parse_json(data)
+            result = parse_json(data)
             # if several nodes have the same value the last one counts
-            nodes = {int(node["value"]): str(node["fileIdPrefix"]) for node in found["nodes"]}
+            nodes = {int(node["value"]): str(node["fileIdPrefix"]) for node in result["nodes"]}
             ends = tuple(sorted(nodes))
             prefixes = tuple(nodes[end] for end in ends)
             if not ends or ends[0] < 0 or not all(prefixes):
                 raise ValueError("it has no buckets, or one without a file group")
-            sequence = int(found.get("seqNo", 0))
+            sequence = int(result.get("seqNo", 0))
             return cls(
-                str(found["partitionPath"]), ends, prefixes, int(found["numBuckets"]), str(found["instant"]), sequence
+                str(result["partitionPath"]),
+                ends,
+                prefixes,
+                int(result["numBuckets"]),
+                str(result["instant"]),
+                sequence,
             )
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(f"Cannot read {context}: no metadata of hash buckets ({error})") from error
@@ -200,9 +205,9 @@ class HashRing:
     def numbers(self, keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]) -> npt.NDArray[np.int32]:
         """Returns the bucket of each record key. Arguments and errors are those of `bucket_numbers`."""
         hashes = (xx_hash32(hashed_texts(keys, hashed, key_fields)) & np.uint32(_MAX_HASH)).astype(np.int64)
-        found: npt.NDArray[np.int32] = np.searchsorted(np.array(self.ends, np.int64), hashes).astype(np.int32)
-        found[found == len(self.ends)] = 0
-        return found
+        result: npt.NDArray[np.int32] = np.searchsorted(np.array(self.ends, np.int64), hashes).astype(np.int32)
+        result[result == len(self.ends)] = 0
+        return result
 
 
 def _prefix(partition: str, start: int, end: int) -> str:

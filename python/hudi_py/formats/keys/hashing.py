@@ -85,15 +85,15 @@ def _polynomial(
     """Sums each string's units times powers of 31, as Java computes hashes; 0 for nulls."""
     hashes = np.zeros(len(starts), np.uint32)
     shared = int(lengths.min()) if len(lengths) else 0
-    for at in range(shared):
+    for index in range(shared):
         hashes *= np.uint32(31)
-        hashes += units[starts + at].astype(np.uint32)
+        hashes += units[starts + index].astype(np.uint32)
     live = np.flatnonzero(lengths > shared)
-    at = shared
+    index = shared
     while len(live):
-        hashes[live] = hashes[live] * np.uint32(31) + units[starts[live] + at].astype(np.uint32)
-        at += 1
-        live = live[lengths[live] > at]
+        hashes[live] = hashes[live] * np.uint32(31) + units[starts[live] + index].astype(np.uint32)
+        index += 1
+        live = live[lengths[live] > index]
     if strings.null_count:
         hashes[np.asarray(strings.is_null())] = 0
     return hashes.view(np.int32)
@@ -113,14 +113,14 @@ class Murmur:
         count = lengths >> 2
         shared = int(count.min()) if len(count) else 0
         # mixing a word does not depend on the seed, so it is done once
-        self._shared = [_scrambled(words[starts + 4 * at]) for at in range(shared)]
+        self._shared = [_scrambled(words[starts + 4 * index]) for index in range(shared)]
         self._some: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]] = []
         live = np.flatnonzero(count > shared)
-        at = shared
+        offset = shared
         while len(live):
-            self._some.append((live, _scrambled(words[starts[live] + 4 * at])))
-            at += 1
-            live = live[count[live] > at]
+            self._some.append((live, _scrambled(words[starts[live] + 4 * offset])))
+            offset += 1
+            live = live[count[live] > offset]
         rest = lengths & 3
         self._rows = np.flatnonzero(rest)
         last = (starts + lengths - 1)[self._rows]
@@ -163,7 +163,7 @@ def _scrambled(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 def xx_hash32(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
     """Computes XXH32 with seed 0 of the UTF-8 bytes of every string. Nulls have meaningless hashes."""
     texts = Texts.of(strings)
-    words, at, lengths = _unaligned(texts.data, np.dtype("<u4")), texts.starts.copy(), texts.lengths
+    words, offset, lengths = _unaligned(texts.data, np.dtype("<u4")), texts.starts.copy(), texts.lengths
     hashes = np.full(len(texts), _P5, np.uint32)
     stripes = lengths >> 4
     live = np.flatnonzero(stripes)
@@ -173,8 +173,8 @@ def xx_hash32(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
     while len(left) and (some := np.flatnonzero(left > 0)).size:
         rows = live[some]
         for lane in range(4):
-            lanes[lane, some] = _rotated(lanes[lane, some] + words[at[rows] + 4 * lane] * _P2, 13) * _P1
-        at[rows] += 16
+            lanes[lane, some] = _rotated(lanes[lane, some] + words[offset[rows] + 4 * lane] * _P2, 13) * _P1
+        offset[rows] += 16
         left[some] -= 1
     hashes[live] = 0
     for number, bits in enumerate((1, 7, 12, 18)):
@@ -182,12 +182,12 @@ def xx_hash32(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
     hashes += lengths.astype(np.uint32)
     for number in range(3):
         rows = np.flatnonzero((lengths >> 2) & 3 > number)
-        hashes[rows] = _rotated(hashes[rows] + words[at[rows]] * _P3, 17) * _P4
-        at[rows] += 4
+        hashes[rows] = _rotated(hashes[rows] + words[offset[rows]] * _P3, 17) * _P4
+        offset[rows] += 4
     for number in range(3):
         rows = np.flatnonzero(lengths & 3 > number)
-        hashes[rows] = _rotated(hashes[rows] + texts.data[at[rows]].astype(np.uint32) * _P5, 11) * _P1
-        at[rows] += 1
+        hashes[rows] = _rotated(hashes[rows] + texts.data[offset[rows]].astype(np.uint32) * _P5, 11) * _P1
+        offset[rows] += 1
     hashes ^= hashes >> np.uint32(15)
     hashes *= _P2
     hashes ^= hashes >> np.uint32(13)
@@ -202,8 +202,8 @@ _STARTS = np.array([0x24234428, 2246822519, 0, 0x61C8864F], np.uint32)
 
 
 def _rotated(values: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
-    found: npt.NDArray[np.uint32] = (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
-    return found
+    result: npt.NDArray[np.uint32] = (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
+    return result
 
 
 def xx_hash64(strings: pa.Array | pa.ChunkedArray, seed: int = 0) -> npt.NDArray[np.uint64]:
@@ -211,7 +211,7 @@ def xx_hash64(strings: pa.Array | pa.ChunkedArray, seed: int = 0) -> npt.NDArray
     `xxhash64` of Spark SQL."""
     texts = Texts.of(strings)
     words, halves = _unaligned(texts.data, np.dtype("<u8")), _unaligned(texts.data, np.dtype("<u4"))
-    at, lengths = texts.starts.copy(), texts.lengths
+    offset, lengths = texts.starts.copy(), texts.lengths
     starts = [(seed + start) % (1 << 64) for start in (_Q1 + _Q2, _Q2, 0, -_Q1)]
     hashes = np.full(len(texts), (seed + _Q5) % (1 << 64), np.uint64)
     stripes = lengths >> 5
@@ -222,8 +222,8 @@ def xx_hash64(strings: pa.Array | pa.ChunkedArray, seed: int = 0) -> npt.NDArray
         some = np.flatnonzero(stripes[live] > number)
         rows = live[some]
         for lane in range(4):
-            lanes[lane, some] = _round64(lanes[lane, some], words[at[rows] + 8 * lane])
-        at[rows] += 32
+            lanes[lane, some] = _round64(lanes[lane, some], words[offset[rows] + 8 * lane])
+        offset[rows] += 32
     hashes[live] = 0
     for lane, bits in enumerate((1, 7, 12, 18)):
         hashes[live] += _rotated64(lanes[lane], bits)
@@ -232,16 +232,16 @@ def xx_hash64(strings: pa.Array | pa.ChunkedArray, seed: int = 0) -> npt.NDArray
     hashes += lengths.astype(np.uint64)
     for number in range(3):
         rows = np.flatnonzero((lengths >> 3) & 3 > number)
-        hashes[rows] ^= _round64(np.zeros(len(rows), np.uint64), words[at[rows]])
+        hashes[rows] ^= _round64(np.zeros(len(rows), np.uint64), words[offset[rows]])
         hashes[rows] = _rotated64(hashes[rows], 27) * _U1 + _U4
-        at[rows] += 8
+        offset[rows] += 8
     rows = np.flatnonzero(lengths & 4)
-    hashes[rows] = _rotated64(hashes[rows] ^ (halves[at[rows]].astype(np.uint64) * _U1), 23) * _U2 + _U3
-    at[rows] += 4
+    hashes[rows] = _rotated64(hashes[rows] ^ (halves[offset[rows]].astype(np.uint64) * _U1), 23) * _U2 + _U3
+    offset[rows] += 4
     for number in range(3):
         rows = np.flatnonzero(lengths & 3 > number)
-        hashes[rows] = _rotated64(hashes[rows] ^ (texts.data[at[rows]].astype(np.uint64) * _U5), 11) * _U1
-        at[rows] += 1
+        hashes[rows] = _rotated64(hashes[rows] ^ (texts.data[offset[rows]].astype(np.uint64) * _U5), 11) * _U1
+        offset[rows] += 1
     for shift, factor in ((33, _U2), (29, _U3)):
         hashes ^= hashes >> np.uint64(shift)
         hashes *= factor
@@ -254,17 +254,17 @@ _U1, _U2, _U3, _U4, _U5 = map(np.uint64, (_Q1, _Q2, 1609587929392839161, 9650029
 
 
 def _round64(lane: npt.NDArray[np.uint64], words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    found: npt.NDArray[np.uint64] = _rotated64(lane + words * _U2, 31) * _U1
-    return found
+    result: npt.NDArray[np.uint64] = _rotated64(lane + words * _U2, 31) * _U1
+    return result
 
 
 def _rotated64(values: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint64]:
-    found: npt.NDArray[np.uint64] = (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
-    return found
+    result: npt.NDArray[np.uint64] = (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
+    return result
 
 
 def _unaligned(data: npt.NDArray[np.uint8], kind: np.dtype[Any]) -> npt.NDArray[Any]:
     """Returns the number of that type at every offset, without a copy."""
     count = max(len(data) - kind.itemsize + 1, 0)
-    found: npt.NDArray[Any] = np.ndarray((count,), kind, np.ascontiguousarray(data), strides=(1,))
-    return found
+    result: npt.NDArray[Any] = np.ndarray((count,), kind, np.ascontiguousarray(data), strides=(1,))
+    return result

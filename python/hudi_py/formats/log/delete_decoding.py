@@ -108,7 +108,9 @@ def _from_java(records: KryoDeletes, context: str) -> Deletes:
     _check_comparable(sorted(kinds), kinds <= _JAVA_NUMBERS, context)
     ordering = None
     if kinds:
-        values = [None if default else each for each, default in zip(records.values, is_default.tolist(), strict=True)]
+        values = [
+            None if default else value for value, default in zip(records.values, is_default.tolist(), strict=True)
+        ]
         kind = kinds.pop() if len(kinds) == 1 else "double" if kinds & {"float", "double"} else "long"
         try:
             # decimals get the greatest scale of all values
@@ -140,106 +142,106 @@ class _Spans:
     """Spans of the ordering values, without the length of strings."""
 
 
-def _find_records(data: bytes, at: int) -> _Spans:
+def _find_records(data: bytes, offset: int) -> _Spans:
     """Finds the records in a Python loop, since a record's position is known only after reading the previous one."""
     spans = _Spans([], [], [], bytearray(), [])
     keys, partitions, branches, values = spans.keys, spans.partitions, spans.branches, spans.values
     end = len(data)
     while True:
-        count, at = hop_long(data, at)
+        count, offset = hop_long(data, offset)
         if count == 0:
             break
         if count < 0:  # a negative count: the block's size in bytes follows
             count = -count
-            _, at = hop_long(data, at)
-        if count > (end - at) // 3:  # every record takes three bytes or more
-            raise CorruptBytesError(f"{count} records claimed in {end - at} bytes")
+            _, offset = hop_long(data, offset)
+        if count > (end - offset) // 3:  # every record takes three bytes or more
+            raise CorruptBytesError(f"{count} records claimed in {end - offset} bytes")
         for _ in range(count):
-            if data[at] != 2:
-                raise CorruptBytesError(f"union branch byte {data[at]} for the record key at byte {at}")
-            size = data[at + 1]
-            at += 2
+            if data[offset] != 2:
+                raise CorruptBytesError(f"union branch byte {data[offset]} for the record key at byte {offset}")
+            size = data[offset + 1]
+            offset += 2
             if size & 0x81:
-                size, at = _length(data, at - 1)
+                size, offset = _length(data, offset - 1)
             else:
                 size >>= 1
-            keys += (at, at + size)
-            at += size
-            branch = data[at]
-            at += 1
+            keys += (offset, offset + size)
+            offset += size
+            branch = data[offset]
+            offset += 1
             if branch == 2:
-                size = data[at]
-                at += 1
+                size = data[offset]
+                offset += 1
                 if size & 0x81:
-                    size, at = _length(data, at - 1)
+                    size, offset = _length(data, offset - 1)
                 else:
                     size >>= 1
-                partitions += (at, at + size)
-                at += size
+                partitions += (offset, offset + size)
+                offset += size
             elif branch == 0:
                 spans.null_partitions.append(len(branches))
-                partitions += (at, at)
+                partitions += (offset, offset)
             else:
-                raise CorruptBytesError(f"union branch byte {branch} for the partition path at byte {at - 1}")
-            branch = data[at]
+                raise CorruptBytesError(f"union branch byte {branch} for the partition path at byte {offset - 1}")
+            branch = data[offset]
             if branch & 1 or branch > 2 * Wrapper.ARRAY:
-                raise CorruptBytesError(f"union branch byte {branch} for the ordering value at byte {at}")
-            at += 1
+                raise CorruptBytesError(f"union branch byte {branch} for the ordering value at byte {offset}")
+            offset += 1
             branches.append(branch >> 1)
-            if (branch == 4 or branch == 6) and data[at] < 128:  # a short int or long
-                values += (at, at + 1)
-                at += 1
+            if (branch == 4 or branch == 6) and data[offset] < 128:  # a short int or long
+                values += (offset, offset + 1)
+                offset += 1
                 continue
-            start, at = _value_span(data, at, branch >> 1)
-            values += (start, at)
-    if at != end:
-        raise CorruptBytesError(f"{end - at} bytes after the last record")
+            start, offset = _value_span(data, offset, branch >> 1)
+            values += (start, offset)
+    if offset != end:
+        raise CorruptBytesError(f"{end - offset} bytes after the last record")
     return spans
 
 
-def _value_span(data: bytes, at: int, branch: int) -> tuple[int, int]:
-    """Returns start and end of an ordering value's bytes; `at` is the start of its wrapper."""
+def _value_span(data: bytes, offset: int, branch: int) -> tuple[int, int]:
+    """Returns start and end of an ordering value's bytes; `offset` is the start of its wrapper."""
     if branch in _VARINTS:
-        start = at
-        while data[at] > 127:
-            at += 1
-        if at - start > 9:
+        start = offset
+        while data[offset] > 127:
+            offset += 1
+        if offset - start > 9:
             raise CorruptBytesError(f"a number of more than ten bytes at byte {start}")
-        return start, at + 1
+        return start, offset + 1
     if branch in _FIXED_SIZES:
-        return at, at + _FIXED_SIZES[branch]
+        return offset, offset + _FIXED_SIZES[branch]
     if branch in _TEXTS:
-        size, at = _length(data, at)
-        return at, at + size
-    start = at
-    for _branch, _start, at in _items(data, start):  # noqa: B007 - only the last end is needed
+        size, offset = _length(data, offset)
+        return offset, offset + size
+    start = offset
+    for _branch, _start, offset in _items(data, start):  # noqa: B007 - only the last end is needed
         pass
-    return start, at
+    return start, offset
 
 
-def _items(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
+def _items(data: bytes, offset: int) -> Iterator[tuple[int, int, int]]:
     """Yields branch, start and end of the items of an `ArrayWrapper`, then (-1, end, end)."""
-    branch = data[at]
-    at += 1
+    branch = data[offset]
+    offset += 1
     if branch not in (0, 2):
-        raise CorruptBytesError(f"union branch byte {branch} for the list of ordering values at byte {at - 1}")
+        raise CorruptBytesError(f"union branch byte {branch} for the list of ordering values at byte {offset - 1}")
     while branch:
-        count, at = hop_long(data, at)
+        count, offset = hop_long(data, offset)
         if count == 0:
             break
         if count < 0:
             count = -count
-            _, at = hop_long(data, at)
-        if count > len(data) - at:
-            raise CorruptBytesError(f"{count} ordering values claimed in {len(data) - at} bytes")
+            _, offset = hop_long(data, offset)
+        if count > len(data) - offset:
+            raise CorruptBytesError(f"{count} ordering values claimed in {len(data) - offset} bytes")
         for _ in range(count):
-            item = data[at]
+            item = data[offset]
             if item & 1 or item > 2 * Wrapper.ARRAY:
-                raise CorruptBytesError(f"union branch byte {item} for an ordering value at byte {at}")
+                raise CorruptBytesError(f"union branch byte {item} for an ordering value at byte {offset}")
             kind = Wrapper.DATE if item == 2 * Wrapper.ARRAY else item >> 1  # 12 is LocalDateWrapper here
-            start, at = _value_span(data, at + 1, kind)
-            yield kind, start, at
-    yield -1, at, at
+            start, offset = _value_span(data, offset + 1, kind)
+            yield kind, start, offset
+    yield -1, offset, offset
 
 
 _VARINTS = frozenset({Wrapper.INT, Wrapper.LONG, Wrapper.DATE, Wrapper.TIME_MICROS, Wrapper.TIMESTAMP_MICROS})
@@ -247,11 +249,11 @@ _FIXED_SIZES: dict[int, int] = {Wrapper.NULL: 0, Wrapper.BOOLEAN: 1, Wrapper.FLO
 _TEXTS = frozenset({Wrapper.BYTES, Wrapper.STRING, Wrapper.DECIMAL})
 
 
-def _length(data: bytes, at: int) -> tuple[int, int]:
-    value, at = hop_long(data, at)
-    if value < 0 or value > len(data) - at:
-        raise CorruptBytesError(f"a text of {value} bytes before byte {at}")
-    return value, at
+def _length(data: bytes, offset: int) -> tuple[int, int]:
+    value, offset = hop_long(data, offset)
+    if value < 0 or value > len(data) - offset:
+        raise CorruptBytesError(f"a text of {value} bytes before byte {offset}")
+    return value, offset
 
 
 class _Decoder:
@@ -284,7 +286,7 @@ class _Decoder:
             return None, is_default
         _check_comparable([kind.name for kind in kinds], _NUMBERS.issuperset(kinds), self._context)
         rows = [np.flatnonzero((branches == kind) & ~is_default) for kind in kinds]
-        parts = [self._decode(kind, spans[at]) for kind, at in zip(kinds, rows, strict=True)]
+        parts = [self._decode(kind, spans[offset]) for kind, offset in zip(kinds, rows, strict=True)]
         if len(parts) > 1:  # the block was merged from blocks before and after the column's type was widened
             target = _common_number(kinds)
             parts = [part.cast(target, safe=False) for part in parts]
@@ -343,10 +345,10 @@ class _Decoder:
         sizes = ends - starts
         if sizes.min() < 1 or sizes.max() > 16:
             raise CorruptBytesError(f"a decimal of {sizes.min()} to {sizes.max()} bytes")
-        at = ends - 1 - np.arange(16)  # little-endian: the last byte first
-        inside = at >= starts
+        index = ends - 1 - np.arange(16)  # little-endian: the last byte first
+        inside = index >= starts
         sign = (self._bytes[starts] >> 7) * np.uint8(0xFF)
-        raw = np.where(inside, self._bytes[np.where(inside, at, 0)], sign)
+        raw = np.where(inside, self._bytes[np.where(inside, index, 0)], sign)
         buffers = [None, pa.py_buffer(np.ascontiguousarray(raw))]
         values = pa.Array.from_buffers(DECIMAL_WRAPPER_TYPE, len(spans), buffers)
         values.validate(full=True)
@@ -369,7 +371,7 @@ class _Decoder:
             column, _ = self._values(np.frombuffer(bytes(branches), np.uint8), _pairs(values))
             # for several fields Java treats null and the int 0 alike
             columns.append(pa.nulls(len(spans), pa.int32()) if column is None else column)
-        return pa.StructArray.from_arrays(columns, names=[str(at) for at in range(len(columns))])
+        return pa.StructArray.from_arrays(columns, names=[str(index) for index in range(len(columns))])
 
 
 _JAVA_NUMBERS = frozenset({"int", "long", "float", "double"})

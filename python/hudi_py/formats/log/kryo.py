@@ -162,10 +162,10 @@ class _KryoReader:
         if reference > 1:
             if reference - 2 >= len(self._objects):
                 raise _CorruptError(f"a reference to object {reference - 2} of {len(self._objects)}")
-            found = self._objects[reference - 2]
-            if found is None or found[0] != name:
+            result = self._objects[reference - 2]
+            if result is None or result[0] != name:
                 raise _CorruptError(f"a reference to object {reference - 2}, which is not a {name}")
-            return found[1]
+            return result[1]
         number = len(self._objects)
         self._objects.append(None)
         value = self._new(name)
@@ -243,11 +243,11 @@ class _KryoReader:
             return self._names[index]
         if index != len(self._names):
             raise _CorruptError(f"class name {index} after {len(self._names)}")
-        found = self._string()
-        if not found:
+        result = self._string()
+        if not result:
             raise _CorruptError("a class without a name")
-        self._names.append(found)
-        return found
+        self._names.append(result)
+        return result
 
     def _utf8(self) -> str:
         """Reads Avro's Utf8: only bytes if Hudi registered the class, otherwise its fields bytes, (hash,) length,
@@ -271,10 +271,10 @@ class _KryoReader:
         reference = self._varint()
         if reference > 1:
             # Empty texts share one array
-            found = self._objects[reference - 2] if reference - 2 < len(self._objects) else None
-            if found is None or not isinstance(found[1], bytes):
+            result = self._objects[reference - 2] if reference - 2 < len(self._objects) else None
+            if result is None or not isinstance(result[1], bytes):
                 raise _CorruptError(f"a reference to object {reference - 2}, which is not bytes")
-            return found[1]
+            return result[1]
         if reference == 0:
             raise _CorruptError("a text without bytes")
         number = len(self._objects)
@@ -304,12 +304,12 @@ class _KryoReader:
                 end += 1
             self._at = end + 1
             return (data[start:end] + bytes((data[end] & 0x7F,))).decode("ascii")
-        count, at = first & 0x3F, start + 1
+        count, offset = first & 0x3F, start + 1
         if first & 0x40:
             shift = 6
             while True:
-                byte = data[at]
-                at += 1
+                byte = data[offset]
+                offset += 1
                 count |= (byte & 0x7F) << shift
                 shift += 7
                 if byte < 0x80:
@@ -317,25 +317,25 @@ class _KryoReader:
                 if shift > 27:
                     raise _CorruptError(f"the length of a text at byte {start}")
         if count == 0:
-            self._at = at
+            self._at = offset
             return None
-        return self._characters(count - 1, at)
+        return self._characters(count - 1, offset)
 
-    def _characters(self, count: int, at: int) -> str:
+    def _characters(self, count: int, offset: int) -> str:
         data = self._data
-        if count > len(data) - at:
-            raise _CorruptError(f"a text of {count} characters in {len(data) - at} bytes")
-        end = at + count
-        if not data[at:end].isascii():
+        if count > len(data) - offset:
+            raise _CorruptError(f"a text of {count} characters in {len(data) - offset} bytes")
+        end = offset + count
+        if not data[offset:end].isascii():
             # `count` is in UTF-16 units of one to three bytes each
-            end = at
+            end = offset
             for _ in range(count):
                 lead = data[end]
                 end += 1 if lead < 0x80 else 2 if lead < 0xE0 else 3
         self._at = end
         if end > len(data):
-            raise _CorruptError(f"a text of {count} characters at byte {at}")
-        text = data[at:end].decode("utf-8", "surrogatepass")
+            raise _CorruptError(f"a text of {count} characters at byte {offset}")
+        text = data[offset:end].decode("utf-8", "surrogatepass")
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
     def _byte(self) -> int:

@@ -107,21 +107,21 @@ class _Bitmap:
         (buckets,) = struct.unpack("<Q", self._take(8))
         if buckets > (len(self._data) - self._at) // _SMALLEST_BUCKET:
             raise self._error(f"{buckets} buckets claimed, {len(self._data) - self._at} bytes left")
-        found: list[Positions] = []
+        result: list[Positions] = []
         last = -1
         for _ in range(buckets):
             (high,) = struct.unpack("<I", self._take(4))
             if not last < high < 1 << 31:
                 raise self._error(f"upper half {high} of positions after {last}")
             last = high
-            self._add_bucket(high << 32, found)
+            self._add_bucket(high << 32, result)
         if self._at != len(self._data):
             raise self._error(f"{len(self._data) - self._at} bytes after the last bucket")
         if self._left:
             raise self._error(f"{self._count - self._left} positions for {self._count} records")
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        return np.concatenate(result) if result else np.zeros(0, np.int64)
 
-    def _add_bucket(self, first: int, found: list[Positions]) -> None:
+    def _add_bucket(self, first: int, items: list[Positions]) -> None:
         start = self._at
         (cookie,) = struct.unpack("<I", self._take(4))
         with_runs = cookie & 0xFFFF == _RUN_COOKIE
@@ -145,10 +145,10 @@ class _Bitmap:
         offsets = None
         if not with_runs or size >= _MIN_WITH_OFFSETS:
             offsets = np.frombuffer(self._take(4 * size), "<u4").tolist()
-        for at in range(size):
-            if offsets is not None and offsets[at] != self._at - start:
-                raise self._error(f"a container at {self._at - start} whose offset is {offsets[at]}")
-            found.append(self._container(int(sizes[at]), bool(flags[at])) + (first + (int(highs[at]) << 16)))
+        for index in range(size):
+            if offsets is not None and offsets[index] != self._at - start:
+                raise self._error(f"a container at {self._at - start} whose offset is {offsets[index]}")
+            items.append(self._container(int(sizes[index]), bool(flags[index])) + (first + (int(highs[index]) << 16)))
 
     def _container(self, size: int, runs: bool) -> Positions:
         """Decodes the lower halves of a container's positions."""
@@ -187,5 +187,5 @@ class _Bitmap:
         self._at += length
         return data
 
-    def _error(self, found: str) -> CorruptFileError:
-        return CorruptFileError(f"Cannot read RECORD_POSITIONS of {self._context}: found {found}")
+    def _error(self, result: str) -> CorruptFileError:
+        return CorruptFileError(f"Cannot read RECORD_POSITIONS of {self._context}: found {result}")

@@ -140,15 +140,15 @@ def _block_end(window: _Window, start: int) -> int | None:
 
 def _next_magic(window: _Window, start: int) -> int:
     """Returns the offset of the next magic at or after `start`, or the end of the file."""
-    at = start
+    offset = start
     while True:
-        data = window.read(at, _SCAN_WINDOW, _SCAN_WINDOW)
-        found = data.find(MAGIC)
-        if found >= 0:
-            return at + found
-        if at + len(data) >= window.size:
+        data = window.read(offset, _SCAN_WINDOW, _SCAN_WINDOW)
+        result = data.find(MAGIC)
+        if result >= 0:
+            return offset + result
+        if offset + len(data) >= window.size:
             return max(window.size, start)
-        at += len(data) - len(MAGIC)  # a magic may span two windows
+        offset += len(data) - len(MAGIC)  # a magic may span two windows
 
 
 def _read_block(window: _Window, start: int, end: int) -> LogBlock:
@@ -191,14 +191,14 @@ _HEADER_KEYS = {int(key): key for key in HeaderKey}
 class _BlockCursor:
     """A cursor over the fields of one block, up to its trailer."""
 
-    def __init__(self, window: _Window, start: int, at: int, end: int) -> None:
-        self.at = at
+    def __init__(self, window: _Window, start: int, offset: int, end: int) -> None:
+        self.at = offset
         self.end = end
         self._window = window
         self._start = start
 
-    def error(self, found: str) -> CorruptFileError:
-        return CorruptFileError(f"Cannot read the block at byte {self._start} of {self._window.path}: found {found}")
+    def error(self, result: str) -> CorruptFileError:
+        return CorruptFileError(f"Cannot read the block at byte {self._start} of {self._window.path}: found {result}")
 
     def take(self, length: int, what: str) -> bytes:
         if length < 0 or length > min(self.end - self.at, _MAX_HEADER_VALUE):

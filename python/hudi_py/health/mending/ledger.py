@@ -194,13 +194,13 @@ def folder_of(id: str) -> str:
 
 def repairs(storage: Storage) -> list[KeptRepair]:
     """Lists the repairs that are kept, oldest first."""
-    found = []
+    result = []
     for info in storage.list(REPAIRS):
         note = read_note(storage, info.name)
         files = list(storage.walk(join_path(info.path, KEPT)))
         state, steps = str(note.get("state", "begun")), tuple(map(str, note.get("steps", ())))
-        found.append(KeptRepair(info.name, state, steps, len(files), sum(each.size for each in files)))
-    return found
+        result.append(KeptRepair(info.name, state, steps, len(files), sum(file.size for file in files)))
+    return result
 
 
 def read_note(storage: Storage, id: str) -> Mapping[str, Any]:
@@ -220,10 +220,12 @@ def write_note(storage: Storage, id: str, state: str, steps: Sequence[str]) -> N
 
 def timeline_names(storage: Storage) -> list[str]:
     """Lists paths of the state files of both layouts, which change with each action."""
-    found = []
+    result = []
     for folder, layout in zip(_TIMELINES, (Layout(1, ""), Layout(2, "")), strict=True):
-        found += [info.path for info in storage.list(folder) if not info.is_dir and layout.parse(info.name) is not None]
-    return sorted(found)
+        result += [
+            info.path for info in storage.list(folder) if not info.is_dir and layout.parse(info.name) is not None
+        ]
+    return sorted(result)
 
 
 def forget(storage: Storage, id: str) -> KeptRepair:
@@ -232,9 +234,9 @@ def forget(storage: Storage, id: str) -> KeptRepair:
     Raises:
         ConfigError: there is no such repair.
     """
-    found = _find(storage, id, "forget")
-    storage.delete_tree(found.folder)
-    return found
+    result = _find(storage, id, "forget")
+    storage.delete_tree(result.folder)
+    return result
 
 
 def undo(storage: Storage, id: str) -> KeptRepair:
@@ -246,30 +248,30 @@ def undo(storage: Storage, id: str) -> KeptRepair:
         ConflictError: the table has been written to since, or a later repair is kept.
         CorruptFileError: an original is missing.
     """
-    found = _find(storage, id, "undo")
+    result = _find(storage, id, "undo")
     note = read_note(storage, id)
-    later = [each.id for each in repairs(storage) if each.id > id]
+    later = [repair.id for repair in repairs(storage) if repair.id > id]
     if later:
         raise ConflictError(
             f"Cannot undo the repair {id} of {storage.uri}: the later repair {later[-1]} is kept; undo or forget it "
             "first"
         )
-    if found.state == "done" and note.get("timeline") != timeline_names(storage):
+    if result.state == "done" and note.get("timeline") != timeline_names(storage):
         raise ConflictError(
             f"Cannot undo the repair {id} of {storage.uri}: the table has been written to since, and this would be "
             "lost; roll back what came after it, or forget the repair"
         )
-    write_note(storage, id, "undoing", found.steps)
-    for info in _in_order(list(storage.walk(join_path(found.folder, NEW)))):
-        path = info.path.removeprefix(join_path(found.folder, NEW) + "/")
+    write_note(storage, id, "undoing", result.steps)
+    for info in _in_order(list(storage.walk(join_path(result.folder, NEW)))):
+        path = info.path.removeprefix(join_path(result.folder, NEW) + "/")
         storage.delete(path)
-    for info in reversed(_in_order(list(storage.walk(join_path(found.folder, KEPT))))):
-        path = info.path.removeprefix(join_path(found.folder, KEPT) + "/")
+    for info in reversed(_in_order(list(storage.walk(join_path(result.folder, KEPT))))):
+        path = info.path.removeprefix(join_path(result.folder, KEPT) + "/")
         storage.delete(path)
         _bring_back(storage, info.path, path)
-    storage.delete_tree(found.folder)
+    storage.delete_tree(result.folder)
     storage.sync()
-    return found
+    return result
 
 
 def _bring_back(storage: Storage, kept: str, path: str) -> None:
@@ -296,10 +298,10 @@ def _is_timeline(path: str) -> bool:
 
 def _find(storage: Storage, id: str, verb: str) -> KeptRepair:
     known = repairs(storage)
-    for each in known:
-        if each.id == id:
-            return each
+    for item in known:
+        if item.id == id:
+            return item
     raise ConfigError(
         f"Cannot {verb} the repair {id!r} of {storage.uri}: there is no such repair; kept are "
-        + (", ".join(each.id for each in known) or "none")
+        + (", ".join(item.id for item in known) or "none")
     )

@@ -136,7 +136,7 @@ def plan_repair(diagnosis: Diagnosis, *, lose_rows: bool = False) -> RepairPlan:
     """
     steps = sorted(_steps(diagnosis, lose_rows), key=lambda step: list(StepKind).index(step.kind))
     mended = {id(finding) for step in steps for finding in step.findings}
-    left = tuple(each for each in diagnosis.findings if each.severity > 0 and id(each) not in mended)
+    left = tuple(finding for finding in diagnosis.findings if finding.severity > 0 and id(finding) not in mended)
     return RepairPlan(diagnosis.uri, tuple(steps), left, diagnosis.full)
 
 
@@ -171,7 +171,7 @@ def _timeline_steps(diagnosis: Diagnosis) -> Iterator[RepairStep]:
     of = diagnosis.of
     dead = of("timeline.dead_write", "timeline.dead_recovery")
     if dead:
-        writes = ", ".join(f"{each.details['action']} {each.instant}" for each in dead)
+        writes = ", ".join(f"{item.details['action']} {item.instant}" for item in dead)
         yield RepairStep(
             StepKind.RECOVER, f"Roll back failed writes, and finish rollbacks and restores: {writes}.", dead
         )
@@ -185,27 +185,27 @@ def _row_steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
     """Yields steps that rewrite file groups, and the metadata table, which depends on all files."""
     of = diagnosis.of
     lost = of(*_LOSING) if lose_rows else ()
-    groups = tuple(sorted({(str(each.partition), str(each.details["file_id"])) for each in lost}))
+    groups = tuple(sorted({(str(item.partition), str(item.details["file_id"])) for item in lost}))
     if lost:
         yield RepairStep(
             StepKind.QUARANTINE,
             f"Write {counted(len(groups), 'file group')} again with the rows that can be read, and set the damaged "
-            f"files aside: {', '.join(path for each in lost for path in each.paths)}.",
+            f"files aside: {', '.join(path for item in lost for path in item.paths)}.",
             lost,
-            {"groups": groups, "paths": tuple(path for each in lost for path in each.paths)},
+            {"groups": groups, "paths": tuple(path for item in lost for path in item.paths)},
         )
     twice = of("keys.duplicate", "keys.across")
     unsettled = bool(of("files.intruder")) or bool(of(*_LOSING) and not lose_rows)
     if twice and not unsettled:
-        found = {(str(each.partition), str(id_)) for each in twice for id_ in each.details.get("file_ids", ())}
-        found |= {(str(each[0]), str(each[1])) for finding in twice for each in finding.details.get("groups", ())}
-        keys = sum(int(each.details["keys"]) for each in twice)
+        result = {(str(item.partition), str(id_)) for item in twice for id_ in item.details.get("file_ids", ())}
+        result |= {(str(item[0]), str(item[1])) for finding in twice for item in finding.details.get("groups", ())}
+        keys = sum(int(item.details["keys"]) for item in twice)
         yield RepairStep(
             StepKind.DEDUPLICATE,
-            f"Write {counted(len(found), 'file group')} again with one row for each of {counted(keys, 'key')} that "
+            f"Write {counted(len(result), 'file group')} again with one row for each of {counted(keys, 'key')} that "
             "they have several times.",
             twice,
-            {"groups": tuple(sorted(found))},
+            {"groups": tuple(sorted(result))},
         )
     damaged = of(*_METADATA)
     if damaged and not unsettled:
@@ -215,8 +215,8 @@ def _row_steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
 def _rebuild(damaged: tuple[Finding, ...]) -> RepairStep:
     """Plans to rebuild only the damaged partitions; all of them if the listing of files is damaged, since the others
     depend on it."""
-    names = sorted({str(each.details.get("partition", "record_index")) for each in damaged})
-    if any(each.code in ("metadata.unusable", "metadata.files") for each in damaged):
+    names = sorted({str(item.details.get("partition", "record_index")) for item in damaged})
+    if any(item.code in ("metadata.unusable", "metadata.files") for item in damaged):
         names = []
     what = f"{', '.join(names)} of the metadata table" if names else "the metadata table"
     return RepairStep(StepKind.REBUILD_METADATA, f"Rebuild {what} from the files.", damaged, {"names": tuple(names)})

@@ -92,13 +92,13 @@ def _from_files(storage: Storage, options: Options) -> dict[str, str]:
             raise _unproved(storage, key, why)
     version = TableConfig({"hoodie.table.version": str(made.get(config.TABLE_VERSION))})
     made = made.replace({config.TABLE_TYPE: _table_type(load_timeline(storage, version))})
-    found = table_properties(made)
+    result = table_properties(made)
     built = [
         info.name
         for info in storage.list(METADATA_TABLE)
         if info.is_dir and info.name != META_FOLDER and storage.list(info.path)
     ]
-    return found | ({"hoodie.table.metadata.partitions": ",".join(sorted(built))} if built else {})
+    return result | ({"hoodie.table.metadata.partitions": ",".join(sorted(built))} if built else {})
 
 
 def _table_type(timeline: Timeline) -> str:

@@ -64,36 +64,36 @@ def active_entries(table: Opened, *actions: Action) -> list[TimelineEntry]:
             plan=lambda: storage.read(plans[0]),
         )
 
-    return [entry(each) for each in reversed(table.timeline.instants) if not actions or each.action in actions]
+    return [entry(instant) for instant in reversed(table.timeline.instants) if not actions or instant.action in actions]
 
 
 def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> list[TimelineEntry]:
     """Lists entries, newest first, without those that are still active; entries of named actions have their
     contents."""
-    active = {(each.time, each.action.comparable) for each in table.timeline.instants}
-    found = archived_instants(
+    active = {(instant.time, instant.action.comparable) for instant in table.timeline.instants}
+    result = archived_instants(
         table.storage,
         table.config,
-        chosen=(lambda each: each.action in actions) if actions else None,
+        chosen=(lambda item: item.action in actions) if actions else None,
         metadata=bool(actions),
         plans=plans,
     )
 
-    def entry(at: int) -> TimelineEntry:
-        each = found[at]
+    def entry(position: int) -> TimelineEntry:
+        item = result[position]
         return TimelineEntry(
-            each.time,
-            each.action,
-            each.state,
-            each.completion_time,
+            item.time,
+            item.action,
+            item.state,
+            item.completion_time,
             archived=True,
-            file_name=f"{each.time}.{each.action.value}",
-            content=lambda: each.metadata,
-            plan=lambda: each.plan,
+            file_name=f"{item.time}.{item.action.value}",
+            content=lambda: item.metadata,
+            plan=lambda: item.plan,
         )
 
-    kept = (at for at, each in enumerate(found) if (each.time, each.action.comparable) not in active)
-    return [entry(at) for at in reversed(list(kept))]
+    kept = (index for index, item in enumerate(result) if (item.time, item.action.comparable) not in active)
+    return [entry(index) for index in reversed(list(kept))]
 
 
 # ---- cleans
@@ -101,11 +101,11 @@ def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> li
 
 def _cleans(table: Opened, given: Given, rows: Callable[[TimelineEntry], Iterator[tuple[Any, ...]]]) -> Rows:
     """Lists completed cleans, newest first."""
-    entries = [each for each in active_entries(table, Action.CLEAN) if each.completed]
+    entries = [entry for entry in active_entries(table, Action.CLEAN) if entry.completed]
     if given["showArchived"]:
         entries += archived_entries(table, Action.CLEAN)
-    entries.sort(key=lambda each: each.time, reverse=True)
-    return islice((row for each in entries for row in rows(each)), limited(given))
+    entries.sort(key=lambda entry: entry.time, reverse=True)
+    return islice((row for entry in entries for row in rows(entry)), limited(given))
 
 
 def _clean(entry: TimelineEntry) -> Iterator[tuple[Any, ...]]:
@@ -146,7 +146,7 @@ def _clean_plans(table: Opened, given: Given) -> Rows:
     entries = active_entries(table, Action.CLEAN)
     if given["showArchived"]:
         entries += archived_entries(table, Action.CLEAN, plans=True)
-    entries.sort(key=lambda each: each.time, reverse=True)
+    entries.sort(key=lambda entry: entry.time, reverse=True)
     for entry in entries[: limited(given)]:
         head = (entry.time, entry.state.name, entry.action.value)
         try:
@@ -195,7 +195,7 @@ def _clusterings(table: Opened, given: Given) -> Rows:
     for entry in active_entries(table, Action.CLUSTERING, Action.REPLACE_COMMIT)[: limited(given)]:
         plan = clustering_plan(table.storage, layout, entry.time)
         if plan is not None:
-            paths = ",".join(sorted(each.partition_path for each in plan.slices))
+            paths = ",".join(sorted(slice_.partition_path for slice_ in plan.slices))
             shown = paths if given["show_involved_partition"] else "*"
             yield entry.time, len(plan.groups), entry.state.name, shown
 
@@ -204,14 +204,14 @@ def _clusterings(table: Opened, given: Given) -> Rows:
 
 
 def _rolled_back(record: Mapping[str, Any]) -> list[str]:
-    return [str(each) for each in record.get("commitsRollback") or ()]
+    return [str(item) for item in record.get("commitsRollback") or ()]
 
 
 def _rollbacks(table: Opened, given: Given) -> Rows:
     """Lists rollbacks, oldest first."""
-    entries = [each for each in reversed(active_entries(table, Action.ROLLBACK)) if each.completed]
-    records = [each.result() for each in entries]
-    found = (
+    entries = [entry for entry in reversed(active_entries(table, Action.ROLLBACK)) if entry.completed]
+    records = [entry.result() for entry in entries]
+    result = (
         (
             record.get("startRollbackTime"),
             instant,
@@ -222,12 +222,12 @@ def _rollbacks(table: Opened, given: Given) -> Rows:
         for record in records
         for instant in _rolled_back(record)
     )
-    return islice(found, limited(given))
+    return islice(result, limited(given))
 
 
 def _rollback_detail(table: Opened, given: Given) -> Rows:
     time = needed_text(given, "instant_time")
-    entries = [each for each in active_entries(table, Action.ROLLBACK) if each.time == time and each.completed]
+    entries = [entry for entry in active_entries(table, Action.ROLLBACK) if entry.time == time and entry.completed]
     if not entries:
         raise ConfigError(
             f"Cannot show the rollback {time} of {table.storage.uri}: the active timeline has no completed rollback of "
@@ -235,13 +235,13 @@ def _rollback_detail(table: Opened, given: Given) -> Rows:
         )
     record = entries[0].result()
     shown = f"[{', '.join(_rolled_back(record))}]"
-    found = (
+    result = (
         (record.get("startRollbackTime"), shown, path, file, deleted)
         for path, partition in (record.get("partitionMetadata") or {}).items()
         for name, deleted in (("successDeleteFiles", True), ("failedDeleteFiles", False))
         for file in partition.get(name) or ()
     )
-    return islice(found, limited(given))
+    return islice(result, limited(given))
 
 
 # ---- timeline
@@ -251,17 +251,17 @@ def _timeline(table: Opened, given: Given) -> Rows:
     """Lists the timeline, newest first. A range with both ends is listed completely, whatever the limit."""
     start, end = text_of(given, "startTime"), text_of(given, "endTime")
     entries = active_entries(table)
-    undone = _undone([each for each in entries if each.action is Action.ROLLBACK])
+    undone = _undone([entry for entry in entries if entry.action is Action.ROLLBACK])
     if given["showArchived"]:
         older = archived_entries(table)
         rollbacks = (
-            archived_entries(table, Action.ROLLBACK) if any(each.action is Action.ROLLBACK for each in older) else []
+            archived_entries(table, Action.ROLLBACK) if any(item.action is Action.ROLLBACK for item in older) else []
         )
-        own = {each.time: each for each in rollbacks}
-        entries += [own.get(each.time, each) if each.action is Action.ROLLBACK else each for each in older]
+        own = {rollback.time: rollback for rollback in rollbacks}
+        entries += [own.get(item.time, item) if item.action is Action.ROLLBACK else item for item in older]
         undone |= _undone(rollbacks)
-        entries.sort(key=lambda each: each.time, reverse=True)
-    entries = [each for each in entries if start <= each.time and (not end or each.time <= end)]
+        entries.sort(key=lambda entry: entry.time, reverse=True)
+    entries = [entry for entry in entries if start <= entry.time and (not end or entry.time <= end)]
     modified = _modified(table)
     for entry in entries if start and end else entries[: limited(given)]:
         yield (
@@ -284,15 +284,15 @@ def _target(entry: TimelineEntry) -> list[str]:
 
 def _undone(rollbacks: list[TimelineEntry]) -> dict[str, list[str]]:
     """Returns the rollbacks of each instant."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for entry in reversed(rollbacks):
         try:
             targets = _target(entry)
         except (CorruptFileError, FileNotFoundError):  # the doctor reports it; show the rest
             continue
         for time in targets:
-            found.setdefault(time, []).append(entry.time)
-    return found
+            result.setdefault(time, []).append(entry.time)
+    return result
 
 
 def _undoing(entry: TimelineEntry, undone: Mapping[str, list[str]]) -> str | None:
@@ -320,27 +320,27 @@ def _shown_time(time: str) -> str:
 def _modified(table: Opened) -> dict[tuple[str, Action, State], str]:
     """Returns the modification times of the active timeline's files, in this process's time zone."""
     layout = table.timeline.layout
-    found: dict[tuple[str, Action, State], str] = {}
+    result: dict[tuple[str, Action, State], str] = {}
     for info in table.storage.list(layout.folder):
         instant = None if info.is_dir else layout.parse(info.name)
         if instant is not None:
             when = datetime.fromtimestamp(info.modified_ms / 1000)
-            found[instant.time, instant.action.comparable, instant.state] = when.strftime("%m-%d %H:%M:%S")
-    return found
+            result[instant.time, instant.action.comparable, instant.state] = when.strftime("%m-%d %H:%M:%S")
+    return result
 
 
 def _compare(table: Opened, given: Given) -> Rows:
     """Compares commits by requested time, as `InstantComparison` does."""
     other = Opened(needed_text(given, "path"), table.options)
-    own, others = ([each.time for each in one.timeline.write_completed] for one in (table, other))
+    own, others = ([item.time for item in one.timeline.write_completed] for one in (table, other))
     newest, newest_of_other = (times[-1] if times else "0" for times in (own, others))
     name = table.config.name
     if newest_of_other > newest:
-        missing, word = [each for each in others if each > newest], "behind"
+        missing, word = [other for other in others if other > newest], "behind"
     else:
-        missing, word = [each for each in own if each > newest_of_other], "ahead"
-    found = f"[{', '.join(missing)}]"
-    yield (f"Source {name} is {word} by {len(missing)} commits. Commits to catch up - {found}",)
+        missing, word = [item for item in own if item > newest_of_other], "ahead"
+    result = f"[{', '.join(missing)}]"
+    yield (f"Source {name} is {word} by {len(missing)} commits. Commits to catch up - {result}",)
 
 
 _CLEANS: Final = {"table": None, "limit": 10, "showArchived": False, "filter": ""}

@@ -29,27 +29,27 @@ def _mapping(table: Opened, given: Given) -> Rows:
             f"Cannot sort the bootstrap mapping of {table.storage.uri} by '{by}'; supported: "
             f"{', '.join(_MAPPING.names)}"
         )
-    found = _indexed(table)
-    if partition and all(each.partition != partition for each in found):
-        known = ", ".join(sorted({each.partition for each in found}))
+    result = _indexed(table)
+    if partition and all(item.partition != partition for item in result):
+        known = ", ".join(sorted({item.partition for item in result}))
         raise ConfigError(
             f"Cannot show the bootstrap mapping of {table.storage.uri} for the partition '{partition}': its index does "
             f"not have it; it has: {known}"
         )
-    wanted = {each.strip() for each in ids.split(",")}
+    wanted = {part.strip() for part in ids.split(",")}
     rows = [
-        astuple(each)
-        for each in found
-        if (not partition or each.partition == partition) and (not ids or each.file_id in wanted)
+        astuple(item)
+        for item in result
+        if (not partition or item.partition == partition) and (not ids or item.file_id in wanted)
     ]
-    at = _MAPPING.names.index(by)
-    rows.sort(key=lambda row: str(row[at]), reverse=bool(given["desc"]))
+    index = _MAPPING.names.index(by)
+    rows.sort(key=lambda row: str(row[index]), reverse=bool(given["desc"]))
     return rows[: max(limit, 0)]
 
 
 def _partitions(table: Opened, given: Given) -> Rows:
     """Lists the partitions in the bootstrap index, in its order."""
-    return [(each,) for each in dict.fromkeys(each.partition for each in _indexed(table))]
+    return [(item,) for item in dict.fromkeys(item.partition for item in _indexed(table))]
 
 
 def _indexed(table: Opened) -> list[BootstrapMapping]:

@@ -38,15 +38,15 @@ def _instants(table: Opened, given: Given) -> Rows:
     Raises:
         ConfigError: there is no such action.
     """
-    known = {each.value: each for each in Action}
-    names = [each.strip() for each in text_of(given, "actions").split(",") if each.strip()]
+    known = {item.value: item for item in Action}
+    names = [part.strip() for part in text_of(given, "actions").split(",") if part.strip()]
     for name in names:
         if name not in known:
             raise ConfigError(f"Cannot export instants of the action '{name}'; actions are {', '.join(known)}")
     actions = [known[name] for name in names]
     entries = [*archived_entries(table, *actions), *active_entries(table, *actions)]
-    entries = [each for each in entries if each.completed]
-    entries.sort(key=lambda each: each.time, reverse=bool(given["desc"]))
+    entries = [entry for entry in entries if entry.completed]
+    entries.sort(key=lambda entry: entry.time, reverse=bool(given["desc"]))
     limit = limited(given)
     for entry in entries if limit < 0 else entries[:limit]:
         yield entry.file_name, _json(entry)
@@ -77,8 +77,8 @@ def _invalid_parquet(table: Opened, given: Given) -> Rows:
             "without it, and see hudi-py doctor, which knows which of the files are needed"
         )
     paths = _listed(given, "partitions")
-    found = [path for path in lister(table).partitions() if not paths or path in paths]
-    rows = ((shown_path(table, file),) for path in found for file in _parquet_files(table, path, given))
+    result = [path for path in lister(table).partitions() if not paths or path in paths]
+    rows = ((shown_path(table, file),) for path in result for file in _parquet_files(table, path, given))
     return islice(rows, limited(given))
 
 
@@ -120,14 +120,14 @@ def _status(table: Opened, given: Given) -> Rows:
 
 def _deleted(record: Mapping[str, Any]) -> Iterator[str]:
     """Yields the files that a clean, rollback or restore deleted."""
-    undone = (each for rollbacks in (record.get("hoodieRestoreMetadata") or {}).values() for each in rollbacks)
+    undone = (rollback for rollbacks in (record.get("hoodieRestoreMetadata") or {}).values() for rollback in rollbacks)
     for one in (record, *undone):
         for partition in (one.get("partitionMetadata") or {}).values():
             yield from partition.get("successDeleteFiles") or ()
 
 
 def _listed(given: Given, name: str) -> list[str]:
-    return [each.strip() for each in text_of(given, name).split(",") if each.strip()]
+    return [part.strip() for part in text_of(given, name).split(",") if part.strip()]
 
 
 PROCEDURES: Final = {

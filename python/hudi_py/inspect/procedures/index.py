@@ -24,25 +24,25 @@ from hudi_py.view.filesystem_view import FileSystemView
 
 def _opened(table: Opened, partition: str = FILES) -> MetadataTable:
     """Opens the metadata table. Raises TableNotFoundError if there is none, or it lacks a partition."""
-    found = open_metadata(table.state)
-    if found is None or not found.has(partition):
+    result = open_metadata(table.state)
+    if result is None or not result.has(partition):
         raise TableNotFoundError(
             f"Cannot show the metadata table of {table.storage.uri}: hoodie.table.metadata.partitions of the table "
             f"does not name '{partition}'; CALL create_metadata_table makes one, the options of a write say with what"
         )
-    return found
+    return result
 
 
 def _stats(table: Opened, given: Given) -> Rows:
     """Returns sizes and numbers of the newest files of each partition (`HoodieMetadataMetrics`)."""
     metadata = _opened(table)
     for partition in sorted(metadata.partitions):
-        slices = [each for group in metadata.file_groups(partition).values() for each in group]
-        bases = [each.base_file for each in slices if each.base_file is not None]
-        logs = [log for each in slices for log in each.log_files]
+        slices = [item for group in metadata.file_groups(partition).values() for item in group]
+        bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
+        logs = [log for slice_ in slices for log in slice_.log_files]
         numbers = {
-            "totalBaseFileSizeInBytes": sum(each.size for each in bases),
-            "totalLogFileSizeInBytes": sum(each.size for each in logs),
+            "totalBaseFileSizeInBytes": sum(base.size for base in bases),
+            "totalLogFileSizeInBytes": sum(log.size for log in logs),
             "baseFileCount": len(bases),
             "logFileCount": len(logs),
         }
@@ -52,12 +52,12 @@ def _stats(table: Opened, given: Given) -> Rows:
 def _files(table: Opened, given: Given) -> Rows:
     """Lists the names of a partition's files, sorted."""
     key = partition_key(text_of(given, "partition").strip("/"))
-    found = read_files(_opened(table), [key]).get(key, {})
-    yield from ((name,) for name in sorted(found)[: limited(given)])
+    value = read_files(_opened(table), [key]).get(key, {})
+    yield from ((name,) for name in sorted(value)[: limited(given)])
 
 
 def _wanted(given: Given, name: str) -> list[str]:
-    return [each.strip() for each in text_of(given, name).split(",") if each.strip()]
+    return [part.strip() for part in text_of(given, name).split(",") if part.strip()]
 
 
 def _column_stats(table: Opened, given: Given) -> Rows:
@@ -70,23 +70,23 @@ def _column_stats(table: Opened, given: Given) -> Rows:
 
 
 def _records(table: Opened, names: list[str]) -> list[dict[str, Any]]:
-    found = column_records(_opened(table, COLUMN_STATS), names or None)
-    kept = [each for each in found if names or each["column"] not in META_FIELDS]
-    return sorted(kept, key=lambda each: (each["column"], each["file"]))
+    result = column_records(_opened(table, COLUMN_STATS), names or None)
+    kept = [item for item in result if names or item["column"] not in META_FIELDS]
+    return sorted(kept, key=lambda item: (item["column"], item["file"]))
 
 
 def _newest(table: Opened, view: FileSystemView, given: Given) -> dict[str, PartitionPath]:
     """Returns the newest base files in partitions with a path prefix, and their partitions."""
     prefixes = tuple(_wanted(given, "partition"))
     paths = [path for path in view.partitions() if not prefixes or path.startswith(prefixes)]
-    slices = [each for path in paths for each in view.latest_slices(path)]
-    return {str(each.base_file.name): each.partition for each in slices if each.base_file is not None}
+    slices = [slice_ for path in paths for slice_ in view.latest_slices(path)]
+    return {str(slice_.base_file.name): slice_.partition for slice_ in slices if slice_.base_file is not None}
 
 
 def _bound(record: Mapping[str, Any], name: str) -> Any:
     """Returns a bound in the type of its wrapper; decimals of any wrapper as decimals."""
     bound = record[name] or {}
-    value = next((each for key, each in bound.items() if key != "kind" and each is not None), None)
+    value = next((item for key, item in bound.items() if key != "kind" and item is not None), None)
     if value is not None and bound["kind"] == "BooleanWrapper":
         return bool(value)
     if value is not None and bound["kind"] == "FloatWrapper":
@@ -121,7 +121,7 @@ def _overlap(table: Opened, given: Given) -> Rows:
         low, high = _bound(record, "low"), _bound(record, "high")
         if record["file"] in bases and low is not None and high is not None:
             points[bases[record["file"]], record["column"]] += [(low, 0), (high, 1)]
-    rows = [(path, column, *_overlaps(found, groups[path])) for (path, column), found in points.items()]
+    rows = [(path, column, *_overlaps(item, groups[path])) for (path, column), item in points.items()]
     yield from sorted(rows, key=lambda row: (row[1], row[2], row[0]))
 
 
@@ -135,9 +135,9 @@ def _overlaps(points: list[tuple[Any, int]], files: int) -> tuple[Any, ...]:
         else:
             counts.setdefault(value, open_files)
             open_files -= 1
-    found = sorted(counts.values())
-    shares = (found[int(share / 100 * (len(found) - 1))] for share in (50, 75, 95, 99))
-    return sum(found) / len(found), most, files, *shares, len(found)
+    result = sorted(counts.values())
+    shares = (result[int(share / 100 * (len(result) - 1))] for share in (50, 75, 95, 99))
+    return sum(result) / len(result), most, files, *shares, len(result)
 
 
 def _validate(table: Opened, given: Given) -> Rows:

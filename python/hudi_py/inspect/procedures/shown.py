@@ -85,8 +85,8 @@ def columns(text: str) -> pa.Schema:
 
 def table_of(schema: pa.Schema, rows: Rows) -> pa.Table:
     """Converts rows to a table."""
-    found = [dict(zip(schema.names, row, strict=True)) for row in rows]
-    return pa.Table.from_pylist(found, schema)
+    result = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(result, schema)
 
 
 def limited(given: Given, name: str = "limit") -> int:
@@ -113,10 +113,10 @@ def needed_text(given: Given, name: str) -> str:
     Raises:
         ConfigError: it is missing.
     """
-    found = text_of(given, name)
-    if not found:
+    result = text_of(given, name)
+    if not result:
         raise ConfigError(f"Cannot call the procedure without {name}; give {name} => '...'")
-    return found
+    return result
 
 
 def lister(table: Opened) -> StorageLister:
@@ -127,10 +127,10 @@ def lister(table: Opened) -> StorageLister:
 def chosen_partitions(table: Opened, pattern: str) -> list[PartitionPath]:
     """Returns the partitions whose paths match folder by folder, as a glob of Hadoop: `2026/*/0[1-9]`. All of them if
     it is empty or `ALL_PARTITIONS`."""
-    found = lister(table).partitions()
+    result = lister(table).partitions()
     if pattern.strip("/") in ("", EVERYWHERE):
-        return found
-    return [PartitionPath(path) for path in matching_paths(pattern.strip("/"), found, "path_regex")]
+        return result
+    return [PartitionPath(path) for path in matching_paths(pattern.strip("/"), result, "path_regex")]
 
 
 def data_files(table: Opened, partition: PartitionPath) -> Iterator[tuple[str, FileInfo]]:

@@ -53,9 +53,9 @@ def _until(table: Opened, given: Given) -> Timeline:
     timeline, last = table.timeline, text_of(given, "max_instant")
     kept = timeline.files
     if last:
-        kept = tuple(each for each in kept if each.time < last or (given["include_max"] and each.time == last))
+        kept = tuple(item for item in kept if item.time < last or (given["include_max"] and item.time == last))
     if given["exclude_compaction"]:
-        kept = tuple(each for each in kept if each.action is not Action.COMPACTION)
+        kept = tuple(item for item in kept if item.action is not Action.COMPACTION)
     return timeline if kept == timeline.files else Timeline(timeline.layout, kept, timeline.start)
 
 
@@ -82,7 +82,7 @@ def _all_slices(table: Opened, given: Given) -> Rows:
     slices = (
         slice_
         for path in chosen_partitions(table, text_of(given, "path_regex"))
-        for slice_ in sorted(view.every_slice(path), key=lambda each: each.base_instant, reverse=True)
+        for slice_ in sorted(view.every_slice(path), key=lambda item: item.base_instant, reverse=True)
         if (path, slice_.file_id) not in view.replaced
     )
     ordered = _by_group(slices)
@@ -92,13 +92,13 @@ def _all_slices(table: Opened, given: Given) -> Rows:
 
 
 def _by_group(slices: Iterator[FileSlice]) -> list[FileSlice]:
-    return sorted(slices, key=lambda each: (each.partition, each.file_id))  # the order within a group stays
+    return sorted(slices, key=lambda slice_: (slice_.partition, slice_.file_id))  # the order within a group stays
 
 
 def _latest_slices(table: Opened, given: Given) -> Rows:
     """Lists slices by partition and file id; with `merge`, includes the logs before and after a pending compaction."""
     patterns = [text_of(given, name) for name in ("path_regex", "partition_path")]
-    chosen = [each for each in patterns if each not in ("", EVERYWHERE)]
+    chosen = [pattern for pattern in patterns if pattern not in ("", EVERYWHERE)]
     if len(chosen) > 1:
         raise ConfigError(
             f"Cannot show file slices of path_regex => '{chosen[0]}' and of partition_path => '{chosen[1]}'; give one "
@@ -125,12 +125,12 @@ def _latest_slices(table: Opened, given: Given) -> Rows:
 
 def _sizes(table: Opened, given: Given) -> Rows:
     """Returns sizes by instant, oldest first, then over all files."""
-    found: dict[str, list[int]] = defaultdict(list)
+    result: dict[str, list[int]] = defaultdict(list)
     for path in chosen_partitions(table, text_of(given, "partition_path")):
         for instant, info in data_files(table, path):
-            found[instant].append(info.size)
-    rows = [(instant, *_histogram(found[instant])) for instant in sorted(found)]
-    rows.append(("ALL", *_histogram([size for sizes in found.values() for size in sizes])))
+            result[instant].append(info.size)
+    rows = [(instant, *_histogram(result[instant])) for instant in sorted(result)]
+    rows.append(("ALL", *_histogram([size for sizes in result.values() for size in sizes])))
     return islice(rows, limited(given))
 
 
@@ -146,12 +146,12 @@ def _histogram(sizes: Sequence[int]) -> tuple[Any, ...]:
 
 def _quantile(values: npt.NDArray[np.float64], share: float) -> float:
     place = share * (len(values) + 1)
-    at = int(place)
-    if at < 1:
+    position = int(place)
+    if position < 1:
         return float(values[0])
-    if at >= len(values):
+    if position >= len(values):
         return float(values[-1])
-    return float(values[at - 1] + (place - at) * (values[at] - values[at - 1]))
+    return float(values[position - 1] + (place - position) * (values[position] - values[position - 1]))
 
 
 _VIEW: Final = {

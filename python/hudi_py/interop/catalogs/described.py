@@ -151,7 +151,7 @@ def format_of(base_files: str, *, snapshot: bool) -> Format:
 
 def table_fields(record: Mapping[str, Any], *, meta: bool) -> tuple[Field, ...]:
     """Returns the fields of a table's Avro record, with or without the meta columns."""
-    own = tuple(each for each in spelled_out(record)["fields"] if each["name"] != OPERATION)
+    own = tuple(item for item in spelled_out(record)["fields"] if item["name"] != OPERATION)
     if not meta:
         return own
     names = (*META_FIELDS, *(OPERATION for _ in range(len(record["fields"]) - len(own))))
@@ -184,8 +184,8 @@ def hive_type(schema: Any, *, timestamps: bool) -> str:
         return f"map<string,{hive_type(kind['values'], timestamps=timestamps)}>"
     if name == "record":
         members = (
-            f"{each['name'].replace('$', '_dollar_')}:{hive_type(each['type'], timestamps=timestamps)}"
-            for each in kind["fields"]
+            f"{item['name'].replace('$', '_dollar_')}:{hive_type(item['type'], timestamps=timestamps)}"
+            for item in kind["fields"]
         )
         return f"struct<{','.join(members)}>".replace("-", "_").lower()
     return _HIVE[name]
@@ -195,8 +195,8 @@ def hive_columns(
     fields: Iterable[Field], partition_columns: Sequence[str], *, timestamps: bool, comments: bool
 ) -> tuple[tuple[CatalogColumn, ...], tuple[CatalogColumn, ...]]:
     """Returns the columns, and the partition columns, which are text if the table has no column of that name."""
-    types = {str(each["name"]): hive_type(each["type"], timestamps=timestamps) for each in fields}
-    docs = {str(each["name"]): str(each.get("doc") or "") if comments else "" for each in fields}
+    types = {str(field["name"]): hive_type(field["type"], timestamps=timestamps) for field in fields}
+    docs = {str(field["name"]): str(field.get("doc") or "") if comments else "" for field in fields}
 
     def column(name: str) -> CatalogColumn:
         return CatalogColumn(name, types.get(name, "string"), docs.get(name, ""))
@@ -209,20 +209,20 @@ def spark_parameters(
     fields: Sequence[Field], partition_columns: Sequence[str], *, part_length: int, version: str
 ) -> dict[str, str]:
     """Returns the table parameters from which Spark reads provider, schema and partition columns."""
-    by_name = {str(each["name"]): each for each in fields}
+    by_name = {str(field["name"]): field for field in fields}
     # a partition column that the schema lacks is text, never null
     last = [by_name.get(name, {"name": name, "type": "string"}) for name in partition_columns]
-    text = _struct([each for each in fields if each["name"] not in partition_columns] + last)
-    parts = [text[at : at + part_length] for at in range(0, len(text), part_length)]
-    found = {"spark.sql.sources.provider": "hudi"}
+    text = _struct([field for field in fields if field["name"] not in partition_columns] + last)
+    parts = [text[start : start + part_length] for start in range(0, len(text), part_length)]
+    result = {"spark.sql.sources.provider": "hudi"}
     if version:
-        found["spark.sql.create.version"] = version
-    found["spark.sql.sources.schema.numParts"] = str(len(parts))
-    found |= {f"spark.sql.sources.schema.part.{number}": part for number, part in enumerate(parts)}
+        result["spark.sql.create.version"] = version
+    result["spark.sql.sources.schema.numParts"] = str(len(parts))
+    result |= {f"spark.sql.sources.schema.part.{number}": part for number, part in enumerate(parts)}
     if partition_columns:
-        found["spark.sql.sources.schema.numPartCols"] = str(len(partition_columns))
-        found |= {f"spark.sql.sources.schema.partCol.{number}": name for number, name in enumerate(partition_columns)}
-    return found
+        result["spark.sql.sources.schema.numPartCols"] = str(len(partition_columns))
+        result |= {f"spark.sql.sources.schema.partCol.{number}": name for number, name in enumerate(partition_columns)}
+    return result
 
 
 def spark_type(schema: Any) -> str:
@@ -251,10 +251,10 @@ def spark_type(schema: Any) -> str:
 
 def _struct(fields: Iterable[Field]) -> str:
     members = []
-    for each in fields:
-        kind, nullable = _of_union(each["type"])
+    for field in fields:
+        kind, nullable = _of_union(field["type"])
         metadata = '{"hudi_type":"BLOB"}' if _named(kind)[1] == "blob" else "{}"
-        name = json.dumps(each["name"], ensure_ascii=False)
+        name = json.dumps(field["name"], ensure_ascii=False)
         members.append(
             f'{{"name":{name},"type":{spark_type(kind)},"nullable":{_bool(nullable)},"metadata":{metadata}}}'
         )
@@ -277,7 +277,7 @@ def _of_union(schema: Any) -> tuple[Any, bool]:
     kind: Any = schema
     nullable = False
     if isinstance(schema, list):
-        others = [each for each in schema if each != "null"]
+        others = [item for item in schema if item != "null"]
         nullable = len(others) < len(schema)
         if len(others) != 1:
             raise UnsupportedTableError(

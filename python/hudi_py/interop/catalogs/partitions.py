@@ -49,19 +49,19 @@ def extractor(name: str, fields: tuple[str, ...]) -> Extractor:
 
     def values(path: str) -> Values:
         try:
-            found = extract(path)
+            result = extract(path)
         except ValueError:
             raise ConfigError(
                 f"Cannot register the partition '{path}': {short} takes values from paths of another form; set "
                 "hoodie.datasource.hive_sync.partition_extractor_class"
             ) from None
-        if found and len(found) != len(fields):
+        if result and len(result) != len(fields):
             raise ConfigError(
-                f"Cannot register the partition '{path}': {short} finds {len(found)} values in it for the columns "
+                f"Cannot register the partition '{path}': {short} finds {len(result)} values in it for the columns "
                 f"{', '.join(fields)}; set hoodie.datasource.hive_sync.partition_extractor_class or "
                 "hoodie.datasource.hive_sync.partition_fields"
             )
-        return found
+        return result
 
     return values
 
@@ -122,8 +122,8 @@ def all_changes(known: Mapping[Values, str], stored: Mapping[Values, str]) -> Pa
         known: locations in the catalog.
         stored: locations of the table.
     """
-    found = changes_of(stored, (), known)
-    return PartitionChanges(found.added, found.moved, {}, tuple(sorted(known.keys() - stored.keys())))
+    result = changes_of(stored, (), known)
+    return PartitionChanges(result.added, result.moved, {}, tuple(sorted(known.keys() - stored.keys())))
 
 
 def changes_of(
@@ -222,5 +222,5 @@ def _deleted(state: TableState, clean: Instant) -> list[str]:
         return []
     if not data:
         return []
-    found = decode_clean_metadata(data, f"{state.storage.uri}/{path}")
-    return [each.partition_path for each in found.partitions if each.partition_deleted]
+    result = decode_clean_metadata(data, f"{state.storage.uri}/{path}")
+    return [partition.partition_path for partition in result.partitions if partition.partition_deleted]

@@ -67,7 +67,7 @@ def register_hive_like(
             )
         catalog.create_database()
     run = _Run(catalog, source, settings, table)
-    return [run.register(database, each) for each in registrations(source.config, settings, name)]
+    return [run.register(database, registration) for registration in registrations(source.config, settings, name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +155,10 @@ class _Run:
         )
 
     def _stored(self, name: str) -> StoredEntry:
-        found = self.catalog.table(name)
-        if found is None:
+        result = self.catalog.table(name)
+        if result is None:
             raise CatalogError(f"The table {name} has disappeared from {self.catalog.name}; register it again")
-        return found
+        return result
 
     def _seen(self, wanted: TableEntry, before: Synced | None) -> _Seen | None:
         """Returns the partitions to register, before anything is changed; None if there is nothing to do."""
@@ -175,7 +175,7 @@ class _Run:
             return _Seen(self._locations(paths, values))
         if not touched.written and not touched.dropped:
             return None
-        dropped = tuple(found for path in touched.dropped if (found := values(path)))
+        dropped = tuple(result for path in touched.dropped if (result := values(path)))
         return _Seen(self._locations({*touched.written, *touched.dropped}, values), dropped, whole=False)
 
     def _changes(self, name: str, seen: _Seen | None) -> PartitionChanges:
@@ -184,11 +184,11 @@ class _Run:
         known = self.catalog.partitions(name)
         if seen.whole:
             return all_changes(known, seen.locations)
-        found = changes_of(seen.locations, seen.dropped, known)
-        return found if self.settings.options.get(config.TOUCH) else replace(found, touched={})
+        result = changes_of(seen.locations, seen.dropped, known)
+        return result if self.settings.options.get(config.TOUCH) else replace(result, touched={})
 
     def _locations(self, paths: Iterable[str], values: Extractor) -> dict[Values, str]:
-        return {found: f"{self.table.uri}/{path}" for path in sorted(paths) if (found := values(path))}
+        return {result: f"{self.table.uri}/{path}" for path in sorted(paths) if (result := values(path))}
 
     def _apply(self, stored: StoredEntry, changes: PartitionChanges) -> None:
         if changes.added:

@@ -75,12 +75,12 @@ class Polaris:
 
     def _is_same(self, stored: dict[str, Any], table: CatalogTable) -> bool:
         """Tells whether an entry needs no change. It cannot be changed, only replaced, which needs permission."""
-        found = (str(stored.get("format", "")).lower(), str(stored.get("base-location", "")).rstrip("/"))
-        if found == ("hudi", table.uri):
+        result = (str(stored.get("format", "")).lower(), str(stored.get("base-location", "")).rstrip("/"))
+        if result == ("hudi", table.uri):
             return True
         if not self._recreates:
             raise CatalogError(
-                f"Polaris has the table {table.database}.{table.name} of the format {found[0]} at {found[1]}, not "
+                f"Polaris has the table {table.database}.{table.name} of the format {result[0]} at {result[1]}, not "
                 f"{table.uri}: choose another name, drop it, or set {config.RECREATE.key}=true to replace it"
             )
         return False
@@ -114,8 +114,8 @@ class Polaris:
 
 def _token(base: str) -> str:
     """Requests a token for the credential in the environment (OAuth 2, client credentials)."""
-    identity, found, secret = os.environ.get(POLARIS_CREDENTIAL, "").partition(":")
-    if not found:
+    identity, value, secret = os.environ.get(POLARIS_CREDENTIAL, "").partition(":")
+    if not value:
         raise ConfigError(
             f"Cannot register a table with Polaris without credentials: set the environment variable {POLARIS_TOKEN}, "
             f"or {POLARIS_CREDENTIAL} as id:secret"

@@ -136,4 +136,4 @@ class CatalogSync:
                 f"The {done} to {session.storage.uri} is committed, but {text}; do not repeat it: fix the cause, and "
                 f"{how}"
             ) from error
-        return tuple(dict.fromkeys(f"sync {each.catalog}" for each in report.entries if each.done != "unchanged"))
+        return tuple(dict.fromkeys(f"sync {entry.catalog}" for entry in report.entries if entry.done != "unchanged"))

@@ -146,16 +146,16 @@ def _read(protocol: Any, code: int) -> Raw:
     if code in _SCALARS:
         return Raw(code, getattr(protocol, f"read{_SCALARS[code]}")())
     if code == STRUCT:
-        found: dict[int, Raw] = {}
+        result: dict[int, Raw] = {}
         protocol.readStructBegin()
         while True:
             _, kind, number = protocol.readFieldBegin()
             if kind == 0:
                 break
-            found[number] = _read(protocol, kind)
+            result[number] = _read(protocol, kind)
             protocol.readFieldEnd()
         protocol.readStructEnd()
-        return Raw(code, found)
+        return Raw(code, result)
     if code == MAP:
         key, value, size = protocol.readMapBegin()
         pairs = [(_read(protocol, key), _read(protocol, value)) for _ in range(size)]
@@ -173,12 +173,12 @@ def _plain(kind: Type, raw: Raw) -> Any:
     if kind.code != raw.code:
         return raw
     if kind.struct is not None:
-        names = {number: (name, each) for name, (number, each) in kind.struct.fields.items()}
-        found: dict[str, Any] = {}
+        names = {number: (name, item) for name, (number, item) in kind.struct.fields.items()}
+        result: dict[str, Any] = {}
         for number, value in raw.value.items():
-            name, each = names.get(number, (str(number), None))
-            found[name] = value if each is None else _plain(each, value)
-        return found
+            name, element = names.get(number, (str(number), None))
+            result[name] = value if element is None else _plain(element, value)
+        return result
     if kind.code == LIST:
         return [_plain(kind.of[0], item) for item in raw.value[1]]
     if kind.code == MAP:
@@ -191,13 +191,13 @@ def _write(protocol: Any, kind: Type, value: Any) -> None:
         _write_raw(protocol, value)
     elif kind.struct is not None:
         protocol.writeStructBegin(kind.struct.name)
-        for name, each in value.items():
-            if each is None:
+        for name, element in value.items():
+            if element is None:
                 continue
             number, declared = kind.struct.fields[name] if name in kind.struct.fields else (int(name), None)
-            code = each.code if isinstance(each, Raw) else declared.code if declared is not None else 0
+            code = element.code if isinstance(element, Raw) else declared.code if declared is not None else 0
             protocol.writeFieldBegin(name, code, number)
-            _write(protocol, declared or Type(code), each)
+            _write(protocol, declared or Type(code), element)
             protocol.writeFieldEnd()
         protocol.writeFieldStop()
         protocol.writeStructEnd()
@@ -232,9 +232,9 @@ def _write_raw(protocol: Any, raw: Raw) -> None:
     elif raw.code == MAP:
         (key, item), pairs = raw.value
         protocol.writeMapBegin(key, item, len(pairs))
-        for each in pairs:
-            _write_raw(protocol, each[0])
-            _write_raw(protocol, each[1])
+        for pair in pairs:
+            _write_raw(protocol, pair[0])
+            _write_raw(protocol, pair[1])
         protocol.writeMapEnd()
     else:
         name, (element, items) = "Set" if raw.code == SET else "List", raw.value

@@ -74,7 +74,7 @@ class IcebergColumns:
     def arrow(self, schema: pa.Schema) -> pa.Schema:
         """Returns a part of the table's schema for Parquet files with these ids."""
         by_name = {field["name"]: field for field in self.fields}
-        return pa.schema([_with_id(each, by_name[each.name]) for each in schema])
+        return pa.schema([_with_id(item, by_name[item.name]) for item in schema])
 
 
 def evolve(
@@ -121,7 +121,7 @@ def evolve(
 
 def _pair(fields: Sequence[Json], record: InternalRecord, known: dict[int, int]) -> None:
     """Collects Iceberg's ids by Hudi's, for columns with the same names."""
-    by_name = {each["name"]: each for each in fields}
+    by_name = {field["name"]: field for field in fields}
     for own in record.fields:
         if own.name in by_name:
             known[own.id] = by_name[own.name]["id"]
@@ -153,11 +153,11 @@ class _ColumnIds:
     def members(
         self, fields: Iterable[pa.Field], before: Sequence[Json], record: InternalRecord | None, path: str
     ) -> list[Json]:
-        by_id = {each["id"]: each for each in before}
-        by_name = {each["name"]: each for each in before}
-        own = {} if record is None else {each.name: each for each in record.fields}
+        by_id = {item["id"]: item for item in before}
+        by_name = {item["name"]: item for item in before}
+        own = {} if record is None else {field.name: field for field in record.fields}
         given: set[int] = set()
-        found: list[Json] = []
+        result: list[Json] = []
         for field in fields:
             where = f"{path}.{field.name}" if path else field.name
             mine = own.get(field.name)
@@ -172,8 +172,8 @@ class _ColumnIds:
             kind = self.type(field.type, None if old is None else old["type"], mine.type if mine else None, where)
             made = {"id": number, "name": field.name, "required": False, "type": kind}
             comment = (field.metadata or {}).get(b"comment")
-            found.append({**made, "doc": comment.decode("utf-8", "replace")} if comment else made)
-        return found
+            result.append({**made, "doc": comment.decode("utf-8", "replace")} if comment else made)
+        return result
 
     def type(self, kind: pa.DataType, before: Any, own: InternalType | None, where: str) -> Any:
         old = before if isinstance(before, dict) else {}
@@ -256,19 +256,19 @@ class _Others:
     def merged(self, mapping: Sequence[Json], fields: Sequence[pa.Field]) -> Sequence[Json]:
         """Returns the mapping with an entry for each field and its members; the same object if it has them."""
         entries = list(mapping)
-        places = {name: at for at, entry in enumerate(entries) for name in entry["names"]}
+        places = {name: index for index, entry in enumerate(entries) for name in entry["names"]}
         for field in fields:
-            at = places.get(field.name)
-            if at is None:
+            position = places.get(field.name)
+            if position is None:
                 self.last += 1
-                at = len(entries)
+                position = len(entries)
                 entries.append({"field-id": self.last, "names": [field.name]})
             kind = field.type
             if pa.types.is_nested(kind):
-                inner = entries[at].get("fields", ())
-                found = self.merged(inner, [kind.field(each) for each in range(kind.num_fields)])
-                if found is not inner:
-                    entries[at] = {**entries[at], "fields": list(found)}
+                inner = entries[position].get("fields", ())
+                result = self.merged(inner, [kind.field(item) for item in range(kind.num_fields)])
+                if result is not inner:
+                    entries[position] = {**entries[position], "fields": list(result)}
         return mapping if entries == list(mapping) else entries
 
 
@@ -286,8 +286,8 @@ def _with_id(field: pa.Field, given: Json) -> pa.Field:
 
 def _type_with_ids(kind: pa.DataType, given: Any) -> pa.DataType:
     if pa.types.is_struct(kind):
-        by_name = {each["name"]: each for each in given["fields"]}
-        return pa.struct([_with_id(each, by_name[each.name]) for each in kind])
+        by_name = {item["name"]: item for item in given["fields"]}
+        return pa.struct([_with_id(item, by_name[item.name]) for item in kind])
     if pa.types.is_map(kind):
         key = pa.field("key", _type_with_ids(kind.key_type, given["key"]), False, _id(given["key-id"]))
         return pa.map_(
@@ -308,53 +308,53 @@ _Names = dict[int, dict[int, list[str]]]
 
 
 def _current(fields: Sequence[Json]) -> _Names:
-    found: _Names = {}
-    _collect(fields, _ROOT, found)
-    return found
+    result: _Names = {}
+    _collect(fields, _ROOT, result)
+    return result
 
 
-def _collect(fields: Sequence[Json], parent: int, found: _Names) -> None:
+def _collect(fields: Sequence[Json], parent: int, names: _Names) -> None:
     for field in fields:
-        found.setdefault(parent, {})[field["id"]] = [field["name"]]
-        _collect_type(field["type"], field["id"], found)
+        names.setdefault(parent, {})[field["id"]] = [field["name"]]
+        _collect_type(field["type"], field["id"], names)
 
 
-def _collect_type(kind: Any, parent: int, found: _Names) -> None:
+def _collect_type(kind: Any, parent: int, names: _Names) -> None:
     if not isinstance(kind, dict):
         return
     if kind["type"] == "struct":
-        _collect(kind["fields"], parent, found)
+        _collect(kind["fields"], parent, names)
         return
     parts = ("element",) if kind["type"] == "list" else ("key", "value")
     for part in parts:
-        found.setdefault(parent, {})[kind[f"{part}-id"]] = [part]
-        _collect_type(kind[part], kind[f"{part}-id"], found)
+        names.setdefault(parent, {})[kind[f"{part}-id"]] = [part]
+        _collect_type(kind[part], kind[f"{part}-id"], names)
 
 
 def _older_names(versions: Sequence[InternalSchema], hudi: Mapping[int, int]) -> dict[int, list[str]]:
     """Returns names that columns had in earlier versions, by Iceberg's id."""
-    found: dict[int, list[str]] = {}
+    result: dict[int, list[str]] = {}
     pending: list[InternalType] = [version.record for version in versions]
     while pending:
         kind = pending.pop()
         if isinstance(kind, InternalRecord):
-            for each in kind.fields:
-                if each.id in hudi:
-                    found.setdefault(hudi[each.id], []).append(each.name)
-                pending.append(each.type)
+            for field in kind.fields:
+                if field.id in hudi:
+                    result.setdefault(hudi[field.id], []).append(field.name)
+                pending.append(field.type)
         elif isinstance(kind, InternalArray):
             pending.append(kind.element)
         elif isinstance(kind, InternalMap):
             pending.append(kind.value)
-    return found
+    return result
 
 
-def _names(mapping: Sequence[Json], parent: int = _ROOT, found: _Names | None = None) -> _Names:
-    found = {} if found is None else found
-    for each in mapping:
-        found.setdefault(parent, {})[each["field-id"]] = list(each["names"])
-        _names(each.get("fields", ()), each["field-id"], found)
-    return found
+def _names(mapping: Sequence[Json], parent: int = _ROOT, names: _Names | None = None) -> _Names:
+    names = {} if names is None else names
+    for item in mapping:
+        names.setdefault(parent, {})[item["field-id"]] = list(item["names"])
+        _names(item.get("fields", ()), item["field-id"], names)
+    return names
 
 
 def _merged(previous: _Names, current: _Names, older: Mapping[int, Sequence[str]]) -> tuple[_Names, bool]:
@@ -368,7 +368,7 @@ def _merged(previous: _Names, current: _Names, older: Mapping[int, Sequence[str]
         now, then = current.get(parent, {}), previous.get(parent, {})
         taken = {name: number for number, names in now.items() for name in names}
         level = {number: list(names) for number, names in now.items()}
-        for number in (*now, *(each for each in then if each not in now)):
+        for number in (*now, *(item for item in then if item not in now)):
             for name in (*then.get(number, ()), *older.get(number, ())):
                 owner = taken.setdefault(name, number)
                 if owner != number:
@@ -380,11 +380,11 @@ def _merged(previous: _Names, current: _Names, older: Mapping[int, Sequence[str]
 
 
 def _mapping(names: _Names, parent: int) -> list[Json]:
-    found = []
-    for number, each in names.get(parent, {}).items():
-        if not each:
+    result = []
+    for number, item in names.get(parent, {}).items():
+        if not item:
             continue
         inner = _mapping(names, number)
-        entry: Json = {"field-id": number, "names": each}
-        found.append({**entry, "fields": inner} if inner else entry)
-    return found
+        entry: Json = {"field-id": number, "names": item}
+        result.append({**entry, "fields": inner} if inner else entry)
+    return result

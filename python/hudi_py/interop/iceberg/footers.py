@@ -51,7 +51,7 @@ def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
     pairs = metadata.metadata or {}
     schema = metadata.schema.to_arrow_schema()
     old_days = any(key in pairs for key in _OLD_CALENDAR)
-    leaves = [metadata.schema.column(at) for at in range(len(metadata.schema))]
+    leaves = [metadata.schema.column(index) for index in range(len(metadata.schema))]
     int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
     used = _stored(reading)
     old_times = sorted({path.partition(".")[0] for path in int96} & used)
@@ -70,16 +70,16 @@ def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
 def _nulls(chunks: Sequence[pq.ColumnChunkMetaData]) -> int | None:
     """Counts the nulls; None if a chunk lacks the number."""
     stats = [chunk.statistics for chunk in chunks]
-    if any(each is None or not each.has_null_count for each in stats):
+    if any(stat is None or not stat.has_null_count for stat in stats):
         return None
-    return sum(int(each.null_count) for each in stats)
+    return sum(int(stat.null_count) for stat in stats)
 
 
 def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, Any]:
     """Returns counts of values and nulls, bounds, and offsets of row groups: members of a `data_file`."""
-    places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
+    places = {metadata.schema.column(index).path: index for index in range(len(metadata.schema))}
     arrow = metadata.schema.to_arrow_schema()
-    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     counts: dict[int, int] = {}
     nulls: dict[int, int] = {}
     lower: dict[int, bytes] = {}
@@ -99,12 +99,12 @@ def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, 
         bounds = _bounds(chunks, arrow.field(name).type, field["type"])
         if bounds is not None:
             lower[field["id"]], upper[field["id"]] = bounds
-    found: dict[str, Any] = {"value_counts": counts, "null_value_counts": nulls}
+    result: dict[str, Any] = {"value_counts": counts, "null_value_counts": nulls}
     if lower:
-        found |= {"lower_bounds": lower, "upper_bounds": upper}
+        result |= {"lower_bounds": lower, "upper_bounds": upper}
     if len(groups) > 1:
-        found["split_offsets"] = sorted(_start(group) for group in groups)
-    return found
+        result["split_offsets"] = sorted(_start(group) for group in groups)
+    return result
 
 
 def _start(group: pq.RowGroupMetaData) -> int:
@@ -121,7 +121,7 @@ def _members(
     stored: Sequence[pa.Field], fields: Sequence[Json], mapping: Sequence[Json], sources: Sources | None, path: str
 ) -> Iterator[str]:
     """Yields problems of columns or members of a struct."""
-    by_name = {each.name: each for each in stored}
+    by_name = {item.name: item for item in stored}
     meant = {name: entry for entry in mapping for name in entry["names"]}
     wanted: dict[str, Json] = {}
     for field in fields:
@@ -136,7 +136,7 @@ def _members(
             continue
         yield from _differs(by_name[name], field["type"], entry.get("fields", ()), inner, where)
     for field in fields:
-        entry = next((each for each in mapping if each["field-id"] == field["id"]), None)
+        entry = next((item for item in mapping if item["field-id"] == field["id"]), None)
         for name in () if entry is None else entry["names"]:
             if name in by_name and wanted.get(name) is not field:
                 where = f"{path}.{field['name']}" if path else field["name"]
@@ -149,32 +149,32 @@ def _differs(
     if _FIELD_ID in (stored.metadata or {}):
         yield f"column {where} has a field id of another program"
         return
-    found = stored.type
+    result = stored.type
     if isinstance(kind, str):
-        own = _iceberg_name(found)
+        own = _iceberg_name(result)
         if own != kind and (own is None or not promotes(own, kind)):
-            yield f"column {where} is {found} there and {kind} in Iceberg"
+            yield f"column {where} is {result} there and {kind} in Iceberg"
         return
     shape = kind["type"]
-    if shape == "struct" and pa.types.is_struct(found):
-        yield from _members(list(found), kind["fields"], mapping, sources, where)
-    elif shape == "list" and pa.types.is_list(found):
+    if shape == "struct" and pa.types.is_struct(result):
+        yield from _members(list(result), kind["fields"], mapping, sources, where)
+    elif shape == "list" and pa.types.is_list(result):
         inner = None if sources is None else sources.of("element")[1]
-        if found.value_field.name != "element":
-            name = found.value_field.name
+        if result.value_field.name != "element":
+            name = result.value_field.name
             yield f"column {where} is a list whose elements are named {name}, as in lists of two levels, not element"
             return
-        yield from _differs(found.value_field, kind["element"], _below(mapping, "element"), inner, f"{where}.element")
-    elif shape == "map" and pa.types.is_map(found):
+        yield from _differs(result.value_field, kind["element"], _below(mapping, "element"), inner, f"{where}.element")
+    elif shape == "map" and pa.types.is_map(result):
         inner = None if sources is None else sources.of("value")[1]
-        yield from _differs(found.key_field, kind["key"], _below(mapping, "key"), None, f"{where}.key")
-        yield from _differs(found.item_field, kind["value"], _below(mapping, "value"), inner, f"{where}.value")
+        yield from _differs(result.key_field, kind["key"], _below(mapping, "key"), None, f"{where}.key")
+        yield from _differs(result.item_field, kind["value"], _below(mapping, "value"), inner, f"{where}.value")
     else:
-        yield f"column {where} is {found} there and a {shape} in Iceberg"
+        yield f"column {where} is {result} there and a {shape} in Iceberg"
 
 
 def _below(mapping: Sequence[Json], name: str) -> Sequence[Json]:
-    return next((each.get("fields", ()) for each in mapping if name in each["names"]), ())
+    return next((item.get("fields", ()) for item in mapping if name in item["names"]), ())
 
 
 _NAMES: Final = {
@@ -202,7 +202,7 @@ def _iceberg_name(kind: pa.DataType) -> str | None:
 
 def _has_days(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
-        return any(_has_days(kind.field(at).type) for at in range(kind.num_fields))
+        return any(_has_days(kind.field(index).type) for index in range(kind.num_fields))
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
@@ -210,16 +210,16 @@ def _other_constant(metadata: pq.FileMetaData, reading: Reading) -> str | None:
     """Returns a column whose value in the file differs from the partition's: engines disagree about which of them
     counts."""
     names = {field["name"]: field for field in reading.fields}
-    places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
+    places = {metadata.schema.column(index).path: index for index in range(len(metadata.schema))}
     arrow = metadata.schema.to_arrow_schema()
     for name, value in reading.constant.items():
         if name not in places or name not in names or name in reading.hidden or metadata.num_rows == 0:
             continue
         stored = arrow.field(name).type
-        chunks = [metadata.row_group(at).column(places[name]) for at in range(metadata.num_row_groups)]
+        chunks = [metadata.row_group(index).column(places[name]) for index in range(metadata.num_row_groups)]
         stats = [chunk.statistics for chunk in chunks]
-        empty = all(each is not None and each.has_null_count for each in stats) and sum(
-            each.null_count for each in stats
+        empty = all(stat is not None and stat.has_null_count for stat in stats) and sum(
+            stat.null_count for stat in stats
         )
         if value is None:
             if empty == metadata.num_rows:
@@ -233,13 +233,13 @@ def _other_constant(metadata: pq.FileMetaData, reading: Reading) -> str | None:
 
 
 def _holds_only(chunks: Sequence[Any], stored: pa.DataType, kind: str, value: Any) -> bool:
-    found = _ranges(chunks, stored, kind)
-    return bool(found) and {value_bytes(kind, each) for pair in found for each in pair} == {value_bytes(kind, value)}
+    result = _ranges(chunks, stored, kind)
+    return bool(result) and {value_bytes(kind, item) for pair in result for item in pair} == {value_bytes(kind, value)}
 
 
 def _ranges(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> list[tuple[Any, Any]]:
     """Returns the least and greatest value of each chunk that has one; empty if a chunk lacks them."""
-    found = []
+    result = []
     for chunk in chunks:
         stats = chunk.statistics
         if stats is None:
@@ -251,8 +251,8 @@ def _ranges(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> list[tuple
         low, high = _value(stats.min_raw, stored, kind), _value(stats.max_raw, stored, kind)
         if low is None or high is None:
             return []
-        found.append((low, high))
-    return found
+        result.append((low, high))
+    return result
 
 
 def _value(raw: Any, stored: pa.DataType, kind: str) -> Any:
@@ -270,10 +270,10 @@ def _value(raw: Any, stored: pa.DataType, kind: str) -> Any:
 
 
 def _bounds(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> tuple[bytes, bytes] | None:
-    found = _ranges(chunks, stored, kind)
-    if not found:
+    result = _ranges(chunks, stored, kind)
+    if not result:
         return None
-    low, high = min(pair[0] for pair in found), max(pair[1] for pair in found)
+    low, high = min(pair[0] for pair in result), max(pair[1] for pair in result)
     if low != low or high != high:  # NaN
         return None
     if kind in ("float", "double"):
@@ -293,11 +293,11 @@ def _text_bounds(low: str, high: str) -> tuple[bytes, bytes] | None:
     if len(high) <= _TEXT_BOUND:
         return low[:_TEXT_BOUND].encode(), high.encode()
     cut = high[:_TEXT_BOUND]
-    for at in range(_TEXT_BOUND - 1, -1, -1):
-        following = ord(cut[at]) + 1
+    for index in range(_TEXT_BOUND - 1, -1, -1):
+        following = ord(cut[index]) + 1
         following = _SURROGATES.stop if following in _SURROGATES else following
         if following <= 0x10FFFF:
-            return low[:_TEXT_BOUND].encode(), (cut[:at] + chr(following)).encode()
+            return low[:_TEXT_BOUND].encode(), (cut[:index] + chr(following)).encode()
     return None
 
 

@@ -59,7 +59,7 @@ class Index:
             timeline.start or "",
             "" if last is None else last.time,
             frozenset(map(_text, timeline.completed)),
-            frozenset(each.time for each in timeline.pending),
+            frozenset(item.time for item in timeline.pending),
             ranges,
         )
 
@@ -84,29 +84,29 @@ class Index:
         ):
             # before version 8, blocks of a log become valid without a change of the file
             return None
-        new = [each for each in state.timeline.completed if _text(each) not in self.completed]
-        writes = [each for each in new if each.action.comparable in WRITE_ACTIONS]
-        if any(each.action not in _NO_ROWS for each in new if each not in writes):
+        new = [item for item in state.timeline.completed if _text(item) not in self.completed]
+        writes = [item for item in new if item.action.comparable in WRITE_ACTIONS]
+        if any(item.action not in _NO_ROWS for item in new if item not in writes):
             return None  # a rollback, restore or an unknown action
-        found: set[Group] = set()
+        result: set[Group] = set()
         for commit in when_remote(
-            state.storage, lambda each: read_commit_metadata(state.storage, state.timeline.layout, each), writes
+            state.storage, lambda item: read_commit_metadata(state.storage, state.timeline.layout, item), writes
         ):
-            found.update((PartitionPath(stat.partition_path), FileId(stat.file_id)) for stat in commit.stats)
+            result.update((PartitionPath(stat.partition_path), FileId(stat.file_id)) for stat in commit.stats)
             for partition, names in commit.replaced.items():
-                found.update((PartitionPath(partition), FileId(name)) for name in names)
-        return frozenset(found)
+                result.update((PartitionPath(partition), FileId(name)) for name in names)
+        return frozenset(result)
 
     def _follows(self, timeline: Timeline) -> bool:
         """Tells whether all instants that were completed then still count, and none can have been completed and
         archived since."""
         start, now = timeline.start or "", set(map(_text, timeline.completed))
-        writes = (each.partition(".") for each in self.completed - now)
+        writes = (item.partition(".") for item in self.completed - now)
         if any(time >= start and action in _WRITES for time, _, action in writes):
             return False  # one was rolled back
         if self.start == start:
             return True
-        active = {each.time for each in timeline.instants}
+        active = {instant.time for instant in timeline.instants}
         return bool(self.newest) and self.newest in active and self.pending <= active
 
 
@@ -124,7 +124,7 @@ def read_index(files: MetadataFiles, location: str | None) -> Index | None:
             members["newest"],
             frozenset(members["completed"]),
             frozenset(members["pending"]),
-            {path: tuple((low, high) for low, high in each) for path, each in members["ranges"].items()},
+            {path: tuple((low, high) for low, high in item) for path, item in members["ranges"].items()},
         )
     except (CorruptFileError, ValueError, KeyError, TypeError):
         return None  # read everything instead
@@ -148,8 +148,8 @@ def prefixes(files: MetadataFiles, group: Group) -> tuple[str, str]:
 
 def ranges_of(files: MetadataFiles, locations: Iterable[str]) -> Ranges:
     """Returns the ranges of the locations that a manifest names."""
-    each = sorted(locations)
-    kinds = ([place for place in each if files.is_side(place) is side] for side in (False, True))
+    item = sorted(locations)
+    kinds = ([place for place in item if files.is_side(place) is side] for side in (False, True))
     return tuple((some[0], some[-1]) for some in kinds if some)
 
 

@@ -114,17 +114,17 @@ def read_manifest(data: bytes, manifest: Json, *, whole: bool) -> list[ManifestE
         CorruptFileError: it is not a manifest.
     """
     records = _records(data, manifest["manifest_path"], None if whole else _brief_schema())
-    found = []
+    result = []
     for record in records:
         sequence = record.get("sequence_number")
         if sequence is None and record["status"] == ADDED:
             sequence = manifest["sequence_number"]
         snapshot = record.get("snapshot_id")
         snapshot = manifest["added_snapshot_id"] if snapshot is None else snapshot
-        found.append(
+        result.append(
             ManifestEntry(record["status"], snapshot, sequence, manifest["partition_spec_id"], record["data_file"])
         )
-    return found
+    return result
 
 
 def manifest_entry(
@@ -135,8 +135,10 @@ def manifest_entry(
     Args:
         snapshot: id and sequence number of the one that is being written.
     """
-    by_status = {status: [each for each in entries if each.status == status] for status in (ADDED, EXISTING, REMOVED)}
-    live = [snapshot[1] if each.sequence is None else each.sequence for each in entries if each.status != REMOVED]
+    by_status = {
+        status: [entry for entry in entries if entry.status == status] for status in (ADDED, EXISTING, REMOVED)
+    }
+    live = [snapshot[1] if entry.sequence is None else entry.sequence for entry in entries if entry.status != REMOVED]
     counts = {name: by_status[status] for name, status in _COUNTED}
     return {
         "manifest_path": path,
@@ -146,9 +148,9 @@ def manifest_entry(
         "sequence_number": snapshot[1],
         "min_sequence_number": min(live, default=snapshot[1]),
         "added_snapshot_id": snapshot[0],
-        **{f"{name}_files_count": len(each) for name, each in counts.items()},
-        **{f"{name}_rows_count": sum(one.file["record_count"] for one in each) for name, each in counts.items()},
-        "partitions": _summaries([each.file["partition"] for each in entries], schema, spec),
+        **{f"{name}_files_count": len(item) for name, item in counts.items()},
+        **{f"{name}_rows_count": sum(one.file["record_count"] for one in item) for name, item in counts.items()},
+        "partitions": _summaries([entry.file["partition"] for entry in entries], schema, spec),
     }
 
 
@@ -202,16 +204,16 @@ def _scale(kind: str) -> int:
 
 def _summaries(partitions: Iterable[Mapping[str, Any]], schema: Json, spec: Json) -> list[Json]:
     kinds = {field["id"]: field["type"] for field in schema["fields"]}
-    each = list(partitions)
-    found = []
+    item = list(partitions)
+    result = []
     for field in spec["fields"]:
         kind = kinds[field["source-id"]]
-        values = [partition[field["name"]] for partition in each]
+        values = [partition[field["name"]] for partition in item]
         known = [value for value in values if value is not None]
         bounds = [value_bytes(kind, pick(known)) for pick in (min, max)] if known else [None, None]
         summary = {"contains_null": len(known) < len(values), "contains_nan": False}
-        found.append({**summary, "lower_bound": bounds[0], "upper_bound": bounds[1]})
-    return found
+        result.append({**summary, "lower_bound": bounds[0], "upper_bound": bounds[1]})
+    return result
 
 
 def _records(data: bytes, path: str, schema: Any) -> list[Json]:

@@ -62,19 +62,19 @@ def schema_json(number: int, fields: Sequence[Json]) -> Json:
 def current_schema(metadata: Json) -> Json:
     """Returns the current schema of the table."""
     number = metadata["current-schema-id"]
-    return next(each for each in metadata["schemas"] if each["schema-id"] == number)
+    return next(item for item in metadata["schemas"] if item["schema-id"] == number)
 
 
 def current_snapshot(metadata: Json) -> Json | None:
     """Returns the newest snapshot; None if nothing was published yet."""
     ref = metadata.get("refs", {}).get(MAIN)
     number = metadata.get("current-snapshot-id") if ref is None else ref["snapshot-id"]
-    return next((each for each in metadata.get("snapshots") or () if each["snapshot-id"] == number), None)
+    return next((item for item in metadata.get("snapshots") or () if item["snapshot-id"] == number), None)
 
 
 def snapshots(metadata: Json) -> list[Json]:
     """Returns all snapshots that are kept, oldest first."""
-    return sorted(metadata.get("snapshots") or (), key=lambda each: int(each["sequence-number"]))
+    return sorted(metadata.get("snapshots") or (), key=lambda item: int(item["sequence-number"]))
 
 
 def properties(metadata: Json) -> dict[str, str]:
@@ -92,7 +92,7 @@ def applied(metadata: Json, updates: Iterable[Json]) -> Json:
 def with_log(metadata: Json, former: str, former_ms: int) -> tuple[Json, list[str]]:
     """Adds the location of the former metadata to the log, and returns the former ones that exceed its length."""
     log = [*metadata["metadata-log"], {"metadata-file": former, "timestamp-ms": former_ms}]
-    dropped = [each["metadata-file"] for each in log[:-_METADATA_LOG]]
+    dropped = [item["metadata-file"] for item in log[:-_METADATA_LOG]]
     return {**metadata, "metadata-log": log[-_METADATA_LOG:]}, dropped
 
 
@@ -139,11 +139,11 @@ def _set_ref(metadata: Json, update: Json) -> None:
 
 def _remove_snapshots(metadata: Json, update: Json) -> None:
     gone = set(update["snapshot-ids"])
-    kept = [each for each in metadata["snapshots"] if each["snapshot-id"] not in gone]
-    metadata["snapshots"] = [_without_parent(each, gone) for each in kept]
-    metadata["snapshot-log"] = [each for each in metadata["snapshot-log"] if each["snapshot-id"] not in gone]
-    used = {metadata["current-schema-id"], *(each.get("schema-id") for each in kept)}
-    metadata["schemas"] = [each for each in metadata["schemas"] if each["schema-id"] in used]
+    kept = [item for item in metadata["snapshots"] if item["snapshot-id"] not in gone]
+    metadata["snapshots"] = [_without_parent(item, gone) for item in kept]
+    metadata["snapshot-log"] = [item for item in metadata["snapshot-log"] if item["snapshot-id"] not in gone]
+    used = {metadata["current-schema-id"], *(item.get("schema-id") for item in kept)}
+    metadata["schemas"] = [item for item in metadata["schemas"] if item["schema-id"] in used]
 
 
 def _without_parent(snapshot: Json, gone: set[Any]) -> Json:
@@ -211,5 +211,5 @@ class Specs:
                 numbers[number], names_of[number], following = following, name, following + 1
             own = {"source-id": number, "field-id": numbers[number], "transform": "identity"}
             fields.append({**own, "name": names_of[number]})
-        spec = {"spec-id": max(each["spec-id"] for each in (*self.known, *self.added)) + 1, "fields": fields}
+        spec = {"spec-id": max(item["spec-id"] for item in (*self.known, *self.added)) + 1, "fields": fields}
         return Specs(self.known, (*self.added, spec)), spec

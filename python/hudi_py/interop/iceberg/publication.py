@@ -243,7 +243,9 @@ class _Attempt:
         }
         if parent is not None and not wanted.added and not gone and not changes and not self._is_due(parent, facts):
             return _Ready(PublishedSnapshot(published.location or "", last, parent["snapshot-id"], False))
-        schema = next((each["schema"] for each in changes if each["action"] == "add-schema"), current_schema(metadata))
+        schema = next(
+            (change["schema"] for change in changes if change["action"] == "add-schema"), current_schema(metadata)
+        )
         base = Base(
             files=files,
             schema=schema,
@@ -313,7 +315,7 @@ class _Attempt:
             files.withdraw()
             raise  # after any other error the new metadata may exist, and refer to the files
         try:
-            delete_all(self._storage, [files.path(each) for each in (*ready.needless, *former)])
+            delete_all(self._storage, [files.path(item) for item in (*ready.needless, *former)])
         except (OSError, HudiError) as error:
             _log.warning("files of the Iceberg metadata of %s stay: %s", self._storage.uri, first_line(error))
         return replace(ready.publication, location=location)
@@ -363,7 +365,7 @@ def _partitions(
     metadata: Json, snapshot: Snapshot, splits: Sequence[Split], columns: IcebergColumns
 ) -> tuple[Specs, dict[Any, Partition]]:
     specs = Specs(tuple(metadata["partition-specs"]))
-    found: dict[Any, Partition] = {}
+    result: dict[Any, Partition] = {}
     ids = columns.ids()
     for path in dict.fromkeys(split.partition for split in splits):
         if path == "metadata" or path.startswith("metadata/"):
@@ -376,8 +378,8 @@ def _partitions(
         specs, spec = specs.with_columns(values, ids)
         names = {field["source-id"]: field["name"] for field in spec["fields"]}
         by_field = {names[ids[name]]: value for name, value in values.items()}
-        found[path] = Partition(spec["spec-id"], by_field)
-    return specs, found
+        result[path] = Partition(spec["spec-id"], by_field)
+    return specs, result
 
 
 def _column_changes(metadata: Json, columns: IcebergColumns) -> list[Json]:
@@ -396,7 +398,7 @@ def _column_changes(metadata: Json, columns: IcebergColumns) -> list[Json]:
 def _spec_changes(specs: Specs, partitions: Any) -> list[Json]:
     changes: list[Json] = [{"action": "add-spec", "spec": spec} for spec in specs.added]
     if specs.added:
-        used = {each.spec_id for each in partitions}
+        used = {partition.spec_id for partition in partitions}
         every = [spec for spec in (*specs.known, *specs.added) if spec["spec-id"] in used]
         best = max(every, key=lambda spec: (len(spec["fields"]), -spec["spec-id"]))
         changes.append({"action": "set-default-spec", "spec-id": best["spec-id"]})
@@ -415,12 +417,12 @@ def _snapshot_changes(made: Made, expired: tuple[int, ...]) -> list[Json]:
 
 
 def _deleted_up_to(timeline: Timeline) -> str:
-    return max((each.time for each in timeline.completed if each.action in _DELETING), default="")
+    return max((item.time for item in timeline.completed if item.action in _DELETING), default="")
 
 
 def _timestamp_ms(snapshot: Snapshot, metadata: Json) -> int:
     """Returns when the newest commit completed, for time travel, adjusted so that a table's snapshots are in order."""
-    times = [each.completion_time or each.time for each in snapshot.timeline.write_completed]
+    times = [item.completion_time or item.time for item in snapshot.timeline.write_completed]
     newest = int(time.time() * 1000)
     if times:
         newest = epoch_ms(max(times), table_zone(snapshot.config))

@@ -54,12 +54,12 @@ def write_rows(storage: Storage, split: Split, path: str, columns: IcebergColumn
 
 def replaced_positions(storage: Storage, split: Split) -> Any:
     """Returns ascending positions (NumPy, int64) of the rows in a slice's base file that its logs replace or delete."""
-    found = []
+    result = []
     for batch in replaced_rows(storage, split):
         for chunk, words in zip(batch.column("chunk").to_pylist(), batch.column("bits"), strict=True):
             bits = np.unpackbits(words.values.to_numpy().astype("<i8").view(np.uint8), bitorder="little")
-            found.append(np.flatnonzero(bits) + chunk * CHUNK_ROWS)
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+            result.append(np.flatnonzero(bits) + chunk * CHUNK_ROWS)
+    return np.concatenate(result) if result else np.empty(0, np.int64)
 
 
 def write_deletes(storage: Storage, positions: Any, base: str, path: str) -> SideFile:
@@ -84,9 +84,9 @@ def write_deletes(storage: Storage, positions: Any, base: str, path: str) -> Sid
 def _with_constants(batches: Iterator[pa.RecordBatch], split: Split) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for name, value in split.partition_values:
-            at = batch.schema.get_field_index(name)
-            if at >= 0:
-                batch = batch.set_column(at, batch.schema.field(at), pa.repeat(value, batch.num_rows))
+            index = batch.schema.get_field_index(name)
+            if index >= 0:
+                batch = batch.set_column(index, batch.schema.field(index), pa.repeat(value, batch.num_rows))
         yield batch
 
 
@@ -116,7 +116,7 @@ def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
 def _writer(out: Any, schema: pa.Schema, footers: list[pq.FileMetaData]) -> pq.ParquetWriter:
     # Arrow's statistics ignore NaN, and readers trust them
     floats = {name for name, _ in float_columns(schema)}
-    with_statistics = [path for each in schema for path in leaf_paths(each) if path not in floats]
+    with_statistics = [path for item in schema for path in leaf_paths(item) if path not in floats]
     return pq.ParquetWriter(
         out,
         schema,

@@ -111,7 +111,7 @@ class IcebergPublication:
                 f"Cannot publish to Iceberg with {config.ICEBERG_TABLE.key} = {table!r} and no catalog: set "
                 f"{config.ICEBERG_CATALOG.key}, or leave the table out"
             )
-        wrong = [each for each in self.options.get(config.ICEBERG_CATALOG_PROPERTIES) if "=" not in each]
+        wrong = [item for item in self.options.get(config.ICEBERG_CATALOG_PROPERTIES) if "=" not in item]
         if wrong:
             raise ConfigError(
                 f"Cannot take {wrong[0]!r} as one of {config.ICEBERG_CATALOG_PROPERTIES.key}: expected key=value,..."
@@ -145,7 +145,7 @@ class IcebergPublication:
 
     def _catalog(self) -> CatalogName | None:
         name = self.options.get(config.ICEBERG_CATALOG)
-        pairs = (each.partition("=") for each in self.options.get(config.ICEBERG_CATALOG_PROPERTIES))
+        pairs = (item.partition("=") for item in self.options.get(config.ICEBERG_CATALOG_PROPERTIES))
         return None if name is None else CatalogName(name, {key.strip(): value.strip() for key, _, value in pairs})
 
 

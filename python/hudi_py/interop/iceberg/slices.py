@@ -128,11 +128,11 @@ class Publishing:
 
     def _sides_there(self) -> dict[str, list[str]]:
         """Returns locations of the side files of the newest Iceberg snapshot by path prefix."""
-        found: dict[str, list[str]] = defaultdict(list)
+        result: dict[str, list[str]] = defaultdict(list)
         for location in self.live:
             if self.files.is_side(location):
-                found[self.files.path(location).rsplit("-", 2)[0]].append(location)
-        return found
+                result[self.files.path(location).rsplit("-", 2)[0]].append(location)
+        return result
 
     def _side(self, split: Split) -> str:
         """Returns the path prefix of a slice's side files: unchanged as long as its rows are."""

@@ -105,12 +105,14 @@ def load_groups(files: MetadataFiles, snapshot: Json, index: Index, groups: Iter
     places = tuple(prefix for group in groups for prefix in prefixes(files, group))
     manifests = manifests_of(files, snapshot)
     ranges = {path: index.ranges[path] for path in _paths(manifests) if path in index.ranges}
-    some = [each for each in manifests if _may_name_any(ranges.get(each["manifest_path"]), places)]
+    some = [manifest for manifest in manifests if _may_name_any(ranges.get(manifest["manifest_path"]), places)]
     read = _read(files, some)
-    found = {path: tuple(entry for entry in entries if entry.path.startswith(places)) for path, entries in read.items()}
+    result = {
+        path: tuple(entry for entry in entries if entry.path.startswith(places)) for path, entries in read.items()
+    }
     for path, entries in read.items():
         ranges.setdefault(path, ranges_of(files, (entry.path for entry in entries)))
-    return SnapshotFiles(tuple(manifests), found, ranges, SnapshotCounts.told(snapshot["summary"]))
+    return SnapshotFiles(tuple(manifests), result, ranges, SnapshotCounts.told(snapshot["summary"]))
 
 
 def _may_name_any(ranges: Ranges | None, places: Iterable[str]) -> bool:
@@ -118,13 +120,13 @@ def _may_name_any(ranges: Ranges | None, places: Iterable[str]) -> bool:
 
 
 def _paths(manifests: Iterable[Json]) -> list[str]:
-    return [each["manifest_path"] for each in manifests]
+    return [manifest["manifest_path"] for manifest in manifests]
 
 
 def _read(files: MetadataFiles, manifests: Sequence[Json]) -> dict[str, tuple[ManifestEntry, ...]]:
     def read(manifest: Json) -> tuple[ManifestEntry, ...]:
-        found = read_manifest(files.read(manifest["manifest_path"]), manifest, whole=False)
-        return tuple(entry for entry in found if entry.status != REMOVED)
+        result = read_manifest(files.read(manifest["manifest_path"]), manifest, whole=False)
+        return tuple(entry for entry in result if entry.status != REMOVED)
 
     return dict(zip(_paths(manifests), when_remote(files.storage, read, manifests), strict=True))
 
@@ -136,12 +138,12 @@ def manifests_of(files: MetadataFiles, snapshot: Json) -> list[Json]:
 def removed_by(files: MetadataFiles, snapshot: Json) -> list[ManifestEntry]:
     """Returns the files that a snapshot removed: those that only its predecessor has."""
     number = snapshot["snapshot-id"]
-    found = []
+    result = []
     for manifest in manifests_of(files, snapshot):
         if manifest["added_snapshot_id"] == number and manifest["deleted_files_count"]:
             entries = read_manifest(files.read(manifest["manifest_path"]), manifest, whole=False)
-            found += [entry for entry in entries if entry.status == REMOVED]
-    return found
+            result += [entry for entry in entries if entry.status == REMOVED]
+    return result
 
 
 def make_snapshot(
@@ -189,7 +191,7 @@ def _sorted_out(
     for manifest in live:
         if _num_files(manifest) < MANIFEST_FILES // 2:
             small[manifest["content"], manifest["partition_spec_id"]].append(manifest)
-    merged = {each["manifest_path"] for some in small.values() if len(some) > _MAX_SMALL_MANIFESTS for each in some}
+    merged = {item["manifest_path"] for some in small.values() if len(some) > _MAX_SMALL_MANIFESTS for item in some}
     kept: list[Json] = []
     rewritten: list[ManifestEntry] = []
     removed: list[ManifestEntry] = []
@@ -285,10 +287,10 @@ class SnapshotCounts:
 
     @classmethod
     def of(cls, entries: Iterable[ManifestEntry]) -> SnapshotCounts:
-        each = list(entries)
-        data = [entry.file["record_count"] for entry in each if entry.content == DATA]
-        deletes = [entry.file["record_count"] for entry in each if entry.content != DATA]
-        size = sum(entry.file["file_size_in_bytes"] for entry in each)
+        item = list(entries)
+        data = [entry.file["record_count"] for entry in item if entry.content == DATA]
+        deletes = [entry.file["record_count"] for entry in item if entry.content != DATA]
+        size = sum(entry.file["file_size_in_bytes"] for entry in item)
         return cls(len(data), sum(data), len(deletes), sum(deletes), size)
 
 
@@ -320,7 +322,7 @@ def expire(
     if may_be_gone and first < len(former):
         removed = _removed(files, chain, made)
         listed: dict[str, set[str]] = {}
-        broken = (at for at in range(len(chain) - 1, first, -1) if _any_gone(files, removed[at], listed))
+        broken = (index for index in range(len(chain) - 1, first, -1) if _any_gone(files, removed[index], listed))
         first = next(broken, first)
     if first == 0:
         return Expiry()
@@ -329,9 +331,9 @@ def expire(
     needless = removed[1 : first + 1] if removed is not None else _removed(files, chain[1 : first + 1], made)
     kept = made.manifests if first == len(former) else manifests_of(files, chain[first])
     still = {manifest["manifest_path"] for manifest in kept}
-    lists = when_remote(files.storage, lambda each: manifests_of(files, each), chain[:first])
-    manifests = {manifest["manifest_path"] for each in lists for manifest in each} - still
-    sides = {entry.path for each in needless for entry in each if files.is_side(entry.path)}
+    lists = when_remote(files.storage, lambda item: manifests_of(files, item), chain[:first])
+    manifests = {manifest["manifest_path"] for list_ in lists for manifest in list_} - still
+    sides = {entry.path for item in needless for entry in item if files.is_side(entry.path)}
     snapshots = {snapshot["manifest-list"] for snapshot in chain[:first]}
     ids = tuple(snapshot["snapshot-id"] for snapshot in chain[:first])
     return Expiry(ids, tuple(sorted(manifests | sides | snapshots)))

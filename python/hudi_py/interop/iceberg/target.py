@@ -154,8 +154,8 @@ class BesideTable:
         try:
             number = int(self._storage.read(HINT))
         except (FileNotFoundError, ValueError):
-            found = [int(each[1]) for name in self._storage.names(FOLDER) if (each := _VERSION.fullmatch(name))]
-            return max(found, default=None)
+            match = [int(item[1]) for name in self._storage.names(FOLDER) if (item := _VERSION.fullmatch(name))]
+            return max(match, default=None)
         # if a publication was killed or overtaken, its hint is outdated
         while self._storage.stat(_version_path(number + 1)) is not None:
             number += 1
@@ -255,8 +255,8 @@ class InCatalog:
     def drop(self, published: Published) -> list[str]:
         self._catalog.drop_table(self._identifier)
         root = f"{published.metadata['location']}/"
-        every = [*(each["metadata-file"] for each in published.metadata.get("metadata-log") or ()), published.location]
-        return [each.removeprefix(root) for each in every if each is not None and each.startswith(root)]
+        every = [*(item["metadata-file"] for item in published.metadata.get("metadata-log") or ()), published.location]
+        return [item.removeprefix(root) for item in every if item is not None and item.startswith(root)]
 
 
 @contextlib.contextmanager
@@ -345,8 +345,8 @@ def named(storage: Storage, prefix: str) -> list[str]:
 
 def delete_all(storage: Storage, paths: Iterable[str]) -> None:
     """Deletes files; they may be missing."""
-    each = list(paths)
+    item = list(paths)
     if isinstance(storage, BulkStorage):
-        storage.delete_many(each)
+        storage.delete_many(item)
     else:
-        when_remote(storage, storage.delete, each)
+        when_remote(storage, storage.delete, item)

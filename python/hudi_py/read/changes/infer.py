@@ -81,9 +81,9 @@ class Inference:
 
         Raises HistoryCleanedError if a file that it looks up was cleaned; with `check` it looks up all files.
         """
-        found: list[tuple[PartitionPath, FileId, Change]] = []
+        result: list[tuple[PartitionPath, FileId, Change]] = []
         if commit.metadata.operation not in _YIELDS_CHANGES or commit.is_compaction:
-            return found
+            return result
         logs: dict[tuple[PartitionPath, FileId], list[WriteStat]] = defaultdict(list)
         for stat in commit.metadata.stats:
             partition, file_id = PartitionPath(stat.partition_path), FileId(stat.file_id)
@@ -93,18 +93,18 @@ class Inference:
                 # All log files of a commit in one file group become one change, so that each row occurs once
                 logs[partition, file_id].append(stat)
             else:
-                found.append((partition, file_id, self._of_base_file(commit, partition, stat)))
+                result.append((partition, file_id, self._of_base_file(commit, partition, stat)))
         for (partition, file_id), stats in logs.items():
-            found.append((partition, file_id, self._of_logs(commit, partition, file_id, stats)))
+            result.append((partition, file_id, self._of_logs(commit, partition, file_id, stats)))
         for path, file_ids in commit.metadata.replaced.items():
             partition = PartitionPath(path)
             if file_ids and self._chosen(partition):
                 groups = [FileId(file_id) for file_id in file_ids]
-                found += [(partition, file_id, self._replaced(commit, partition, file_id)) for file_id in groups]
+                result += [(partition, file_id, self._replaced(commit, partition, file_id)) for file_id in groups]
         if check:
-            for partition, _, change in found:
+            for partition, _, change in result:
                 self._check(commit, partition, change)
-        return found
+        return result
 
     def _check(self, commit: Commit, partition: PartitionPath, change: Change) -> None:
         names = self._names.get(partition)
@@ -156,25 +156,27 @@ class Inference:
         else:
             slices = self._slices(partition, file_id)
             bases = (slice_.base_file for slice_ in slices if slice_.base_instant == stat.prev_commit)
-            found = next((base for base in bases if base is not None), None)
-            if found is None:
+            result = next((base for base in bases if base is not None), None)
+            if result is None:
                 raise self._cleaned(commit, f"the base file of {stat.prev_commit} in file group {file_id}")
-            base = found
+            base = result
         return FileSlice(partition, file_id, stat.prev_commit, base)
 
     def _of_logs(self, commit: Commit, partition: PartitionPath, file_id: FileId, stats: Sequence[WriteStat]) -> Change:
         names = {_name(stat.path) for stat in stats}
         slices = self._slices(partition, file_id)
-        at = next((at for at, each in enumerate(slices) if names & {str(log.name) for log in each.log_files}), None)
-        if at is None or names - {str(log.name) for log in slices[at].log_files}:
+        index = next(
+            (index for index, slice_ in enumerate(slices) if names & {str(log.name) for log in slice_.log_files}), None
+        )
+        if index is None or names - {str(log.name) for log in slices[index].log_files}:
             raise self._cleaned(commit, f"log file {sorted(names)[0]}")
         sizes = {_name(stat.path): stat.file_size for stat in stats}
         own = [
             replace(log, size=max(log.size, sizes[str(log.name)]))
-            for log in slices[at].log_files
+            for log in slices[index].log_files
             if str(log.name) in names
         ]
-        before = self._slice_before(commit, slices[at:], own)
+        before = self._slice_before(commit, slices[index:], own)
         written = parse_base_file_name(stats[0].base_file or "")
         newest = self._files_view().newest_recorded_base(partition, file_id, before=commit.time)
         needed = max((name for name in (written, newest) if name), key=lambda name: name.instant, default=None)
@@ -225,27 +227,27 @@ class Inference:
         """Tells whether a clean came after a commit. Cleans spare files of savepoints, so an older slice of a file
         group may remain after the newest one is gone. Cleans are archived, but never the newest ones."""
         completed = self._snapshot.timeline.completed
-        return commit.archived or any(each.action is Action.CLEAN and each.time > commit.time for each in completed)
+        return commit.archived or any(item.action is Action.CLEAN and item.time > commit.time for item in completed)
 
     def _newest_before(self, commit: Commit, partition: PartitionPath, file_id: FileId) -> set[str]:
         """Returns names of files that show a file group as a commit found it: those of the last write before, and of
         the last one that was no compaction."""
         for archived in (False, True):
             written = self._written_by(archived=archived).get((partition, file_id), ())
-            earlier = [each for each in written if each.at < commit.sort_key]
+            earlier = [item for item in written if item.at < commit.sort_key]
             newest = max(earlier, default=None)
-            changing = max((each for each in earlier if not each.compacts), default=None)
+            changing = max((item for item in earlier if not item.compacts), default=None)
             if newest is not None and (changing is not None or archived):
-                return {each.name for each in (newest, changing) if each is not None}
+                return {item.name for item in (newest, changing) if item is not None}
         return set()
 
     def _written_by(self, *, archived: bool) -> dict[tuple[str, str], list[_WrittenFile]]:
         """Returns what commits wrote, by partition and file id: commits on the active timeline, or also archived
         ones."""
-        found = self._written.get(archived)
-        if found is None:
+        value = self._written.get(archived)
+        if value is None:
             seen = self._snapshot
-            found = self._written[archived] = defaultdict(list)
+            value = self._written[archived] = defaultdict(list)
             for commit in read_commits(
                 seen,
                 InstantRange(),
@@ -257,8 +259,8 @@ class Inference:
                 for stat in commit.metadata.stats:
                     if stat.path:
                         written = _WrittenFile(commit.sort_key, _name(stat.path), compacts)
-                        found[stat.partition_path, stat.file_id].append(written)
-        return found
+                        value[stat.partition_path, stat.file_id].append(written)
+        return value
 
     def _slices(self, partition: PartitionPath, file_id: FileId) -> list[FileSlice]:
         return self._files_view().slices_of(partition, file_id)

@@ -65,9 +65,9 @@ def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
     zone, timeline = table_zone(snapshot.config), snapshot.timeline
     by_completion = timeline.layout.has_completion_times
     bounds = (
-        time_of(each, timeline, by_completion=by_completion) if each is not None else None for each in (begin, end)
+        time_of(item, timeline, by_completion=by_completion) if item is not None else None for item in (begin, end)
     )
-    first, last = (None if each is None or each == _EARLIEST else _bound(each, zone) for each in bounds)
+    first, last = (None if bound is None or bound == _EARLIEST else _bound(bound, zone) for bound in bounds)
     span = InstantRange(
         None if isinstance(begin, CommitTimes) else first, None if isinstance(end, CommitTimes) else last
     )
@@ -110,12 +110,12 @@ def plan_changes(
     # Newest first, so that the search ends where files were cleaned
     for commit in sorted(commits, key=lambda commit: commit.time, reverse=True):
         try:
-            found = inference.changes_of(commit, check=reachable_only)
+            result = inference.changes_of(commit, check=reachable_only)
         except HistoryCleanedError:
             if reachable_only:
                 break
             raise
-        for partition, file_id, change in reversed(found):
+        for partition, file_id, change in reversed(result):
             changes[partition, file_id].append(change)
     check_known(inference.touched, snapshot, request)
     spec = ReadSpec(
@@ -128,8 +128,8 @@ def plan_changes(
     )
     source = _source(snapshot, changes, request)
     splits = tuple(
-        ChangeSplit(spec, partition, file_id, None, (), source=source, changes=tuple(reversed(found)))
-        for (partition, file_id), found in sorted(changes.items(), key=_order)
+        ChangeSplit(spec, partition, file_id, None, (), source=source, changes=tuple(reversed(item)))
+        for (partition, file_id), item in sorted(changes.items(), key=_order)
     )
     return ScanPlan(spec, splits, len(inference.touched), len({split.partition for split in splits}))
 
@@ -137,8 +137,8 @@ def plan_changes(
 def _order(group: tuple[tuple[PartitionPath, FileId], list[Change]]) -> tuple[str, bool, PartitionPath, FileId]:
     """Sorts file groups by their first change, newest last, and replaced groups before new ones: an overwrite deletes a
     key in one and inserts it in the other, at the same time."""
-    (partition, file_id), found = group
-    oldest = found[-1]
+    (partition, file_id), result = group
+    oldest = result[-1]
     return oldest.instant, oldest.case is not InferenceCase.REPLACE_COMMIT, partition, file_id
 
 
@@ -151,7 +151,7 @@ def _source(
     if resolved:
         record = resolved.avro
     own = [field for field in record["fields"] if field["name"] not in (*META_FIELDS, OPERATION)]
-    every = [change for found in changes.values() for change in found]
+    every = [change for item in changes.values() for change in item]
     merges = any(
         change.case is InferenceCase.LOG_FILE or (change.before is not None and change.before.log_files)
         for change in every

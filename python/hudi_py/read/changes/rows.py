@@ -349,6 +349,6 @@ def _small_batches(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Splits the batch into parts small enough to be converted to text."""
     if not batch.num_rows:
         return
-    each = max(1, min(_MAX_ROWS, _MAX_TEXT_BYTES * batch.num_rows // max(batch.nbytes, 1)))
-    for start in range(0, batch.num_rows, each):
-        yield batch.slice(start, each)
+    item = max(1, min(_MAX_ROWS, _MAX_TEXT_BYTES * batch.num_rows // max(batch.nbytes, 1)))
+    for start in range(0, batch.num_rows, item):
+        yield batch.slice(start, item)

@@ -200,7 +200,7 @@ def _struct(values: pa.StructArray) -> pa.Array:
     members = [(field.name, _value(member)) for field, member in zip(values.type, values.flatten(), strict=True)]
     if len(members) > _SMALL_MAP:
         order = np.argsort(_scala_order(java_string_hash(pa.array([name for name, _ in members])).view(np.uint32)))
-        members = [members[at] for at in order]
+        members = [members[index] for index in order]
     return _where_valid(_object(members, len(values)), values)
 
 
@@ -268,8 +268,8 @@ def _escaped(values: pa.Array, rare: str) -> pa.Array:
     return pc.replace_with_mask(values, mask, pa.array(texts, pa.string()))
 
 
-def _unicode_escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found.group()):04X}"
+def _unicode_escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match.group()):04X}"
 
 
 def _number(values: pa.Array) -> pa.Array:

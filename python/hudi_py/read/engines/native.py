@@ -68,15 +68,15 @@ def why_not_native(
         for split, names in zip(splits, open_, strict=True)
     ]
     names = Counter(_name(split) for split, reason in zip(splits, reasons, strict=True) if reason is None)
-    for at, split in enumerate(splits):
-        if reasons[at] is None and split.log_files and names[_name(split)] > 1:
-            reasons[at] = "another base file has the same name"
+    for index, split in enumerate(splits):
+        if reasons[index] is None and split.log_files and names[_name(split)] > 1:
+            reasons[index] = "another base file has the same name"
     alike: dict[str, list[int]] = {}
-    for at, split in enumerate(splits):
-        if reasons[at] is None:
-            alike.setdefault(_written(split, () if open_[at] else uniform), []).append(at)
-    found = _by_samples(storage, splits, open_, list(alike.values()))
-    return [found.get(at, reason) for at, reason in enumerate(reasons)]
+    for index, split in enumerate(splits):
+        if reasons[index] is None:
+            alike.setdefault(_written(split, () if open_[index] else uniform), []).append(index)
+    result = _by_samples(storage, splits, open_, list(alike.values()))
+    return [result.get(index, reason) for index, reason in enumerate(reasons)]
 
 
 def _by_samples(
@@ -85,14 +85,14 @@ def _by_samples(
     """Decides as `_by_footers`, for groups of splits: two footers of a group are enough if they give the same
     answer."""
     samples = [sorted({group[0], group[-1]}) for group in groups]
-    found = _by_footers(storage, splits, names, [at for sample in samples for at in sample])
+    result = _by_footers(storage, splits, names, [index for sample in samples for index in sample])
     for group, sample in zip(groups, samples, strict=True):
-        answers = {found[at] for at in sample}
+        answers = {result[index] for index in sample}
         if len(answers) == 1:
-            found |= dict.fromkeys(group, answers.pop())
+            result |= dict.fromkeys(group, answers.pop())
         else:
-            found |= _by_footers(storage, splits, names, group)
-    return found
+            result |= _by_footers(storage, splits, names, group)
+    return result
 
 
 def _written(split: Split, uniform: Collection[str]) -> str:
@@ -111,8 +111,8 @@ def _from_path(split: Split, stored: Collection[str]) -> list[str]:
 def _by_footers(
     storage: Storage, splits: Sequence[Split], names: Sequence[Sequence[str]], chosen: Sequence[int]
 ) -> dict[int, str | None]:
-    found = when_remote(storage, lambda at: _by_footer(storage, splits[at], names[at]), chosen)
-    return dict(zip(chosen, found, strict=True))
+    result = when_remote(storage, lambda index: _by_footer(storage, splits[index], names[index]), chosen)
+    return dict(zip(chosen, result, strict=True))
 
 
 def _without_footer(split: Split, from_path: Sequence[str]) -> str | None:
@@ -183,18 +183,18 @@ def _by_path(name: str) -> str:
 
 def _holds_only(metadata: pq.FileMetaData, name: str, value: pa.Scalar) -> bool:
     """Tells whether statistics show that all rows of a file have one value in a column."""
-    places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
+    places = {metadata.schema.column(index).path: index for index in range(len(metadata.schema))}
     if name not in places:
         return False
     for number in range(metadata.num_row_groups):
         chunk = metadata.row_group(number).column(places[name])
-        found = chunk.statistics
-        if found is None or not found.has_null_count:
+        result = chunk.statistics
+        if result is None or not result.has_null_count:
             return False
         if not value.is_valid:
-            if found.null_count != chunk.num_values:
+            if result.null_count != chunk.num_values:
                 return False
-        elif found.null_count or not found.has_min_max or not found.min == found.max == value.as_py():
+        elif result.null_count or not result.has_min_max or not result.min == result.max == value.as_py():
             return False
     return True
 
@@ -206,7 +206,7 @@ def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
     old_writer = pairs.get(_SPARK_VERSION, b"").startswith((b"1.", b"2."))
     old_days = old_writer or any(key in pairs for key in _OLD_CALENDAR)
     folded = [name.lower() for name in schema.names]
-    leaves = [metadata.schema.column(at) for at in range(len(metadata.schema))]
+    leaves = [metadata.schema.column(index) for index in range(len(metadata.schema))]
     int96 = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
     for name in spec.wanted_columns:
         kind = spec.table_schema.field(name).type
@@ -214,9 +214,9 @@ def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
             return f"column {name} differs from another only by case"
         if schema.get_field_index(name) < 0:
             continue  # null, for any reader
-        found = schema.field(name).type
-        if not _same(found, kind):
-            return f"column {name} is {found} in the file and {kind} in the table"
+        result = schema.field(name).type
+        if not _same(result, kind):
+            return f"column {name} is {result} in the file and {kind} in the table"
         if name in int96:
             return f"column {name} holds INT96 timestamps"
         if old_days and _has_days(kind):
@@ -224,19 +224,19 @@ def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
     return None
 
 
-def _same(found: pa.DataType, kind: pa.DataType) -> bool:
+def _same(source: pa.DataType, kind: pa.DataType) -> bool:
     """Tells whether types are equal, ignoring nullability and the names of list and map elements."""
     if pa.types.is_struct(kind):
-        if not pa.types.is_struct(found) or [field.name for field in found] != [field.name for field in kind]:
+        if not pa.types.is_struct(source) or [field.name for field in source] != [field.name for field in kind]:
             return False
-        return all(_same(mine.type, other.type) for mine, other in zip(found, kind, strict=True))
+        return all(_same(mine.type, other.type) for mine, other in zip(source, kind, strict=True))
     if pa.types.is_map(kind):
-        if not pa.types.is_map(found):
+        if not pa.types.is_map(source):
             return False
-        return _same(found.key_type, kind.key_type) and _same(found.item_type, kind.item_type)
+        return _same(source.key_type, kind.key_type) and _same(source.item_type, kind.item_type)
     if pa.types.is_list(kind):
-        return pa.types.is_list(found) and _same(found.value_type, kind.value_type)
-    return bool(found.equals(kind))
+        return pa.types.is_list(source) and _same(source.value_type, kind.value_type)
+    return bool(source.equals(kind))
 
 
 def _reads_alike(kind: pa.DataType) -> bool:
@@ -255,5 +255,5 @@ def _reads_alike(kind: pa.DataType) -> bool:
 
 def _has_days(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
-        return any(_has_days(kind.field(at).type) for at in range(kind.num_fields))
+        return any(_has_days(kind.field(index).type) for index in range(kind.num_fields))
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))

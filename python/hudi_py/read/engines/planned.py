@@ -99,7 +99,7 @@ class PlannedScan:
         """Returns, for each split, why a generic Parquet reader cannot read it, or None if it can."""
         completed = self.scan.snapshot.timeline.completed
         # the others are archived, or may be clustering
-        uniform = {each.time for each in completed if each.action in (Action.COMMIT, Action.DELTA_COMMIT)}
+        uniform = {item.time for item in completed if item.action in (Action.COMMIT, Action.DELTA_COMMIT)}
         snapshot = self.scan.snapshot
         stored = None
         if not snapshot.config.drops_partition_columns:
@@ -258,7 +258,7 @@ def _stored_alike(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Spl
         metadata = snapshot.metadata(_INSTEAD) if request.use_metadata and request.use_indexes else None
         if metadata is None or not metadata.has(COLUMN_STATS):
             return nothing
-        found = column_stats(metadata, kinds, files)
+        result = column_stats(metadata, kinds, files)
     except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError) as error:
@@ -272,12 +272,12 @@ def _stored_alike(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Spl
         return frozenset(
             name
             for name, value in split.partition_values
-            if value.is_valid and _is_only(found.get((name, split.partition, str(base.name))), value.as_py())
+            if value.is_valid and _is_only(result.get((name, split.partition, str(base.name))), value.as_py())
         )
 
     return [alike(split) for split in splits]
 
 
-def _is_only(found: ColumnRange | None, value: Any) -> bool:
+def _is_only(range_: ColumnRange | None, value: Any) -> bool:
     """Tells whether statistics show that a file has no other value, and no null."""
-    return found is not None and found.nulls == 0 and found.low == value and found.high == value
+    return range_ is not None and range_.nulls == 0 and range_.low == value and range_.high == value

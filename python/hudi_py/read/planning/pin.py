@@ -74,7 +74,7 @@ class PlanPin:
                 "`plan`, or of Scan.pin"
             ) from error
         step = 2 * _DIGEST_BYTES
-        return cls(state, tuple(digests[at : at + step] for at in range(0, len(digests), step)), without_base)
+        return cls(state, tuple(digests[start : start + step] for start in range(0, len(digests), step)), without_base)
 
     @property
     def label(self) -> str:
@@ -103,7 +103,8 @@ class PlanPin:
                 "cleaned since it was pinned; re-create the DataFrame"
             )
         return [
-            replace(by_digest[digest], without_base=at < self.without_base) for at, digest in enumerate(self.slices)
+            replace(by_digest[digest], without_base=index < self.without_base)
+            for index, digest in enumerate(self.slices)
         ]
 
 

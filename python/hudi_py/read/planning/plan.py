@@ -195,10 +195,10 @@ def check_known(seen: Iterable[str], snapshot: Snapshot, request: ScanRequest) -
 def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list[Split]:
     """Divides splits without logs that are larger than `target_bytes` at row groups; keeps the others."""
     result: list[list[Split]] = [[split] for split in splits]
-    large = [at for at, split in enumerate(splits) if is_divided(split, target_bytes)]
-    divided = in_threads(lambda at: _divide(storage, splits[at], target_bytes), large)
-    for at, parts in zip(large, divided, strict=True):
-        result[at] = parts
+    large = [index for index, split in enumerate(splits) if is_divided(split, target_bytes)]
+    divided = in_threads(lambda index: _divide(storage, splits[index], target_bytes), large)
+    for index, parts in zip(large, divided, strict=True):
+        result[index] = parts
     return [part for parts in result for part in parts]
 
 

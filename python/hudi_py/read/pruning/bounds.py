@@ -41,7 +41,7 @@ def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) ->
     if not conjuncts:
         return list(given)
     schema, metadata = file.schema_arrow, file.metadata
-    leaves = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+    leaves = {metadata.schema.column(index).path: index for index in range(metadata.num_columns)}
 
     def bounds_of(group: int) -> BoundsOf:
         chunk = metadata.row_group(group)
@@ -109,11 +109,11 @@ def may_be_true(node: Node, bounds: BoundsOf) -> bool:
         results = (may_be_true(part, bounds) for part in node.parts)
         return all(results) if node.operator == "AND" else any(results)
     if isinstance(node, IsNull) and isinstance(node.operand, Column):
-        found = bounds(node.operand)
-        return found is None or found.nulls is None or found.nulls > 0
+        result = bounds(node.operand)
+        return result is None or result.nulls is None or result.nulls > 0
     if isinstance(node, Not) and isinstance(node.operand, IsNull) and isinstance(node.operand.operand, Column):
-        found = bounds(node.operand.operand)
-        return found is None or found.nulls is None or found.rows is None or found.nulls < found.rows
+        result = bounds(node.operand.operand)
+        return result is None or result.nulls is None or result.rows is None or result.nulls < result.rows
     if isinstance(node, Comparison):
         return _compare(node, bounds)
     if isinstance(node, Membership) and isinstance(node.operand, Column) and _same_order(node.operand.kind, node.kind):
@@ -121,10 +121,10 @@ def may_be_true(node: Node, bounds: BoundsOf) -> bool:
     return True
 
 
-def _may_have_one_of(found: Bounds | None, items: Iterable[Any]) -> bool:
-    if found is None or found.low is None:
+def _may_have_one_of(bounds: Bounds | None, items: Iterable[Any]) -> bool:
+    if bounds is None or bounds.low is None:
         return True
-    low, high = _value(found.low), _value(found.high)
+    low, high = _value(bounds.low), _value(bounds.high)
     return any(item != item or low <= item <= high for item in map(_value, items))
 
 
@@ -139,10 +139,10 @@ def _compare(node: Comparison, bounds: BoundsOf) -> bool:
         operator = "="  # true for the same rows if the constant is not null
     if operator == "!=" or not _same_order(left.kind, node.kind):
         return True
-    found = bounds(left)
-    if found is None or found.low is None:
+    result = bounds(left)
+    if result is None or result.low is None:
         return True
-    low, high, value = _value(found.low), _value(found.high), _value(right.value)
+    low, high, value = _value(result.low), _value(result.high), _value(right.value)
     if value != value or (operator in (">", ">=") and pa.types.is_floating(left.kind)):
         return True
     possible = {"=": low <= value <= high, "<": low < value, "<=": low <= value, ">": high > value, ">=": high >= value}

@@ -70,10 +70,10 @@ class BucketHashing:
         """Returns the buckets that may hold some record keys; None if the parts of one cannot be determined."""
         numbers: set[int] = set()
         for key in keys:
-            found = self.of(key, config)
-            if found is None:
+            result = self.of(key, config)
+            if result is None:
                 return None
-            numbers |= found
+            numbers |= result
         return numbers
 
     def of_values(
@@ -94,7 +94,7 @@ class BucketHashing:
         if any(kind is None or pa.types.is_string(kind) for kind in others):
             return None
         texts = [[str(value) for value in equal[name]] for name in hashed]
-        if prod(map(len, texts)) > _MAX_KEYS or any("," in text for each in texts for text in each):
+        if prod(map(len, texts)) > _MAX_KEYS or any("," in text for item in texts for text in item):
             return None
         return {bucket_of_values(values, self.count) for values in product(*texts)}
 
@@ -157,9 +157,9 @@ def _by_bucket(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] |
     for path, own in parts.items():
         those = buckets.in_partition(path)
         numbers = _numbers(sought, those)
-        found = None if numbers is None else those.slices(own, numbers)
-        kept += own if found is None else found
-        counts |= set() if found is None else {those.count}
+        result = None if numbers is None else those.slices(own, numbers)
+        kept += own if result is None else result
+        counts |= set() if result is None else {those.count}
     return Kept(kept, "of " + " or ".join(map(str, sorted(counts)))) if counts else None
 
 

@@ -80,10 +80,10 @@ class ExpressionIndexes:
             unclear.update(path.partition(".")[0] for path, _ in history.repairs)
         known = [] if history is not None and history.query is not None else list(map(_index, definitions))
         self._indexes = [
-            (index, found)
+            (index, result)
             for index in known
             if index is not None and metadata.has(index.name) and index.column.partition(".")[0] not in unclear
-            if (found := [node for node in nodes if any(self._decides(index, part) for part in node.walk())])
+            if (result := [node for node in nodes if any(self._decides(index, part) for part in node.walk())])
         ]
 
     @property
@@ -120,11 +120,11 @@ class ExpressionIndexes:
         self, index: _Index, nodes: Sequence[Node], places: Sequence[tuple[str, str]]
     ) -> Callable[[FileSlice], bool]:
         kinds = [kind_of(part) for node in nodes for part in node.walk() if self._decides(index, part)]
-        found = expression_stats(self._metadata, index.name, index.column, kinds[0], places)
+        result = expression_stats(self._metadata, index.name, index.column, kinds[0], places)
         rewritten = [_with_column(node, lambda part: self._decides(index, part), index.name) for node in nodes]
 
         def may_match(slice_: FileSlice) -> bool:
-            over = bounds_over([_with_nulls(found.get((slice_.partition, name))) for name in names_of(slice_)])
+            over = bounds_over([_with_nulls(result.get((slice_.partition, name))) for name in names_of(slice_)])
 
             def bounds(column: Column) -> Bounds | None:
                 return over if column.path == (index.name,) else None
@@ -137,12 +137,13 @@ class ExpressionIndexes:
         self, index: _Index, nodes: Sequence[Node], places: Sequence[tuple[str, str]]
     ) -> Callable[[FileSlice], bool]:
         sought = [texts for node in nodes if (texts := self._sought(index, node)) is not None]
-        found = bloom_filters(self._metadata, places, index.name) if sought else {}
+        result = bloom_filters(self._metadata, places, index.name) if sought else {}
 
         def may_match(slice_: FileSlice) -> bool:
-            filters = [found.get((slice_.partition, name)) for name in names_of(slice_)]
+            filters = [result.get((slice_.partition, name)) for name in names_of(slice_)]
             return all(
-                any(each is None or bool(each.might_contain(texts).any()) for each in filters) for texts in sought
+                any(filter_ is None or bool(filter_.might_contain(texts).any()) for filter_ in filters)
+                for texts in sought
             )
 
         return may_match
@@ -202,11 +203,11 @@ def _with_column(node: Node, decided: Callable[[Node], bool], name: str) -> Node
     return replace(node, **changes) if changes else node
 
 
-def _with_nulls(found: ColumnRange | None) -> ColumnRange | None:
+def _with_nulls(range_: ColumnRange | None) -> ColumnRange | None:
     """Returns a range whose values include nulls, as in column statistics; expression indexes count them separately."""
-    if found is None or found.values is None or found.nulls is None:
+    if range_ is None or range_.values is None or range_.nulls is None:
         return None
-    return replace(found, values=found.values + found.nulls)
+    return replace(range_, values=range_.values + range_.nulls)
 
 
 def _has_indexes(sought: SoughtRows) -> bool:

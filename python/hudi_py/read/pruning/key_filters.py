@@ -37,7 +37,7 @@ def _by_bloom_filter(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSl
         return None
     filters = bloom_filters(sought.metadata, [(file.partition, str(file.name)) for file in among])
     wanted = _array(keys)
-    matches = {place: found.might_contain_any(wanted) for place, found in filters.items()}
+    matches = {place: item.might_contain_any(wanted) for place, item in filters.items()}
     sought.answered |= matches.keys()
     return Kept(_matching(slices, matches), counted(len(keys), "key"))
 
@@ -50,8 +50,8 @@ def _by_footer(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] |
     left = [file for file in left if file.name.extension == "parquet"]
     if not 1 < len(left) <= _MAX_FOOTERS:
         return None
-    found = in_threads(lambda file: _may_have(sought.snapshot.storage, file, keys), left)
-    return Kept(_matching(slices, dict(zip(map(place_of, left), found, strict=True))), counted(len(keys), "key"))
+    result = in_threads(lambda file: _may_have(sought.snapshot.storage, file, keys), left)
+    return Kept(_matching(slices, dict(zip(map(place_of, left), result, strict=True))), counted(len(keys), "key"))
 
 
 def _may_have(storage: Storage, file: BaseFile, keys: frozenset[str]) -> bool:
@@ -65,8 +65,8 @@ def _may_have(storage: Storage, file: BaseFile, keys: frozenset[str]) -> bool:
                 wanted = wanted.filter(inside)
             elif footer.min_key is None and not _has_row_groups(opened, keys):
                 return False
-        found = footer.bloom if len(wanted) else None
-        return bool(len(wanted)) and (found is None or found.might_contain_any(wanted))
+        result = footer.bloom if len(wanted) else None
+        return bool(len(wanted)) and (result is None or result.might_contain_any(wanted))
     except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError):

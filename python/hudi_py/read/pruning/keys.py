@@ -25,11 +25,11 @@ _MAX_MEMBERS = 1000
 
 def equalities(condition: Filter | None) -> dict[str, frozenset[object]]:
     """Maps columns to their possible values, by `=`, `<=>` and IN with constants; never null."""
-    found: dict[str, frozenset[object]] = {}
+    result: dict[str, frozenset[object]] = {}
     for node in condition.conjuncts() if condition is not None else ():
         for name, values in _equal_to(node):
-            found[name] = found.get(name, values) & values
-    return found
+            result[name] = result.get(name, values) & values
+    return result
 
 
 def texts_of_filter(condition: Filter | None) -> dict[str, frozenset[str]]:
@@ -38,14 +38,14 @@ def texts_of_filter(condition: Filter | None) -> dict[str, frozenset[str]]:
 
     Columns of strings, whole numbers, DOUBLE, dates and timestamps that are compared as such.
     """
-    found: dict[str, frozenset[str]] = {}
+    result: dict[str, frozenset[str]] = {}
     for node in condition.conjuncts() if condition is not None else ():
         column, kind, values = _compared(node)
         texts = None if column is None else _texts(column, kind, values)
         if column is not None and texts is not None:
             name = column.path[0]
-            found[name] = found.get(name, texts) & texts
-    return found
+            result[name] = result.get(name, texts) & texts
+    return result
 
 
 def _texts(column: Column, kind: pa.DataType, values: tuple[object, ...]) -> frozenset[str] | None:

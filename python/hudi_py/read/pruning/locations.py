@@ -35,8 +35,8 @@ def _by_location(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice]
         return None
     if not sought.looked_up(lambda: _has_every_row(sought, metadata)):
         return Kept(slices, "not used: record keys are not known to be unique in the table")
-    found = sought.looked_up(lambda: _secondary_keys(sought, metadata))
-    keys, name = (sought.keys, "") if found is None else (both(sought.keys, found[0]), found[1])
+    result = sought.looked_up(lambda: _secondary_keys(sought, metadata))
+    keys, name = (sought.keys, "") if result is None else (both(sought.keys, result[0]), result[1])
     places = None if keys is None else _places(sought, metadata, keys)
     if keys is None or places is None:
         return None
@@ -79,16 +79,16 @@ def _places(sought: SoughtRows, metadata: MetadataTable, keys: frozenset[str]) -
     A merge-on-read table may have a key that its index lacks: Apache Hudi 1.2.0 removes the key when a log deletes the
     row, and treats a later insert of the same key as an update, which does not change the index.
     """
-    found = record_locations(metadata, keys)
+    result = record_locations(metadata, keys)
     config = sought.snapshot.config
     if config.is_mor:
         prefix = f"{config.record_key_fields[0]}:" if len(config.record_key_fields) == 1 else None
-        for key in keys - found.keys():
+        for key in keys - result.keys():
             # a key of one column has two forms; the table uses one of them
             other = None if prefix is None else key[len(prefix) :] if key.startswith(prefix) else prefix + key
-            if other not in found:
+            if other not in result:
                 return None
-    return set().union(*found.values())
+    return set().union(*result.values())
 
 
 BY_LOCATION: Final = Pruner("record index", _applies, _by_location)

@@ -113,10 +113,10 @@ class SoughtRows:
     @cached_property
     def conjuncts(self) -> list[Node]:
         """Returns conditions that must all be true for a row, from the filter and on the record key."""
-        found = [] if self.condition is None else list(self.condition.conjuncts())
+        result = [] if self.condition is None else list(self.condition.conjuncts())
         if self._given_keys is not None and RECORD_KEY in self.snapshot.schema.names:
-            found += key_bounds(self._given_keys)
-        return found
+            result += key_bounds(self._given_keys)
+        return result
 
     @cached_property
     def equal(self) -> dict[str, frozenset[object]]:

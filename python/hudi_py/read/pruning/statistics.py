@@ -45,11 +45,11 @@ class Statistics:
         unclear.update(ignored)
         self._conjuncts = [node for node in conjuncts if _usable(node, schema)]
         self._columns = {
-            found.path[0]: found.kind
+            item.path[0]: item.kind
             for node in self._conjuncts
-            for found in node.walk()
-            if isinstance(found, Column) and len(found.path) == 1 and has_usable_bounds(found.kind)
-            if found.path[0] not in unclear
+            for item in node.walk()
+            if isinstance(item, Column) and len(item.path) == 1 and has_usable_bounds(item.kind)
+            if item.path[0] not in unclear
         }
         self._has_keys = RECORD_KEY in schema.names
 
@@ -70,15 +70,15 @@ class Statistics:
         if not conjuncts or not joined or not self._has_keys or not paths or not self._metadata.has(PARTITION_STATS):
             return None
         kinds = {**joined, RECORD_KEY: pa.string()}
-        found = partition_stats(self._metadata, kinds, paths)
+        result = partition_stats(self._metadata, kinds, paths)
 
         def matches(path: PartitionPath) -> bool:
-            keys = found.get((RECORD_KEY, path))
+            keys = result.get((RECORD_KEY, path))
             if keys is None or keys.values is None:
                 return True
 
             def bounds(column: Column) -> Bounds | None:
-                known = found.get((column.path[0], path)) if len(column.path) == 1 else None
+                known = result.get((column.path[0], path)) if len(column.path) == 1 else None
                 if known is None or column.path[0] not in joined or known.values != keys.values:
                     return None
                 return Bounds(known.low, known.high, known.nulls, known.values)
@@ -97,7 +97,7 @@ class Statistics:
         among = [slice_ for slice_ in slices if with_logs or not slice_.log_files]
         if not self._columns or not among or not self._metadata.has(COLUMN_STATS):
             return None
-        found = column_stats(
+        result = column_stats(
             self._metadata, self._columns, [(slice_.partition, name) for slice_ in among for name in names_of(slice_)]
         )
 
@@ -108,7 +108,7 @@ class Statistics:
             def bounds(column: Column) -> Bounds | None:
                 if len(column.path) > 1 or column.path[0] not in self._columns:
                     return None
-                return bounds_over([found.get((column.path[0], slice_.partition, name)) for name in names_of(slice_)])
+                return bounds_over([result.get((column.path[0], slice_.partition, name)) for name in names_of(slice_)])
 
             return all(may_be_true(node, bounds) for node in self._conjuncts)
 
@@ -123,17 +123,17 @@ def names_of(slice_: FileSlice) -> list[str]:
 
 def bounds_over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
     """Combines the bounds of several files; None unless all are known."""
-    known = [found for found in ranges if found is not None]
+    known = [item for item in ranges if item is not None]
     if len(known) < len(ranges) or not known:
         return None
     # files with only nulls do not widen the bounds
-    some = [found for found in known if found.nulls is None or found.nulls != found.values]
-    bounded = some and all(found.low is not None for found in some)
-    nulls = [found.nulls for found in known]
-    values = [found.values for found in known]
+    some = [item for item in known if item.nulls is None or item.nulls != item.values]
+    bounded = some and all(item.low is not None for item in some)
+    nulls = [item.nulls for item in known]
+    values = [item.values for item in known]
     return Bounds(
-        min(found.low for found in some) if bounded else None,
-        max(found.high for found in some) if bounded else None,
+        min(item.low for item in some) if bounded else None,
+        max(item.high for item in some) if bounded else None,
         None if None in nulls else sum(count for count in nulls if count is not None),
         None if None in values else sum(count for count in values if count is not None),
     )

@@ -136,8 +136,8 @@ class SliceReader:
             return
         output = spec.read_schema()
         emits_deletes = spec.emit_deletes or spec.mode == "unmerged"
-        found = self._merged_rows() if spec.mode == "merge" else self._unmerged_rows(with_deletes=emits_deletes)
-        for batch, deletes in found:
+        result = self._merged_rows() if spec.mode == "merge" else self._unmerged_rows(with_deletes=emits_deletes)
+        for batch, deletes in result:
             if batch.num_rows:
                 whole = conform(_with_operations(batch, deletes) if emits_deletes else batch, output)
                 yield _with_values(whole, values)
@@ -173,7 +173,7 @@ class SliceReader:
             keys = () if by_row else (RECORD_KEY, *settings.key_columns)
             used = {*wanted, *own, *ordering, *keys}
             # rows without any column cannot be filtered
-            schema = pa.schema([each for each in schema if each.name in used] or list(schema))
+            schema = pa.schema([item for item in schema if item.name in used] or list(schema))
         return SliceMerge(records, settings, folds, schema, commit_times, spec.emit_deletes)
 
     def base_batches(self, merge: SliceMerge, *, number: str | None = None) -> Iterator[pa.RecordBatch]:
@@ -242,11 +242,13 @@ class SliceReader:
         schema = log.columns(spec.table_schema, spec.read_schema().names)
         yield from ((batch, None) for batch in self._base_rows())
         for versions in log.versions(schema, portion_bytes=max(log.spec.memory.held // 4, 1 << 18)):
-            found = versions.as_versions(settings)
-            count = len(found.keys) if with_deletes else versions.rows.num_rows
-            order = np.argsort(found.position[:count], kind="stable")
+            result = versions.as_versions(settings)
+            count = len(result.keys) if with_deletes else versions.rows.num_rows
+            order = np.argsort(result.position[:count], kind="stable")
             rows = all_rows(versions, settings) if with_deletes else versions.rows
-            marks = np.r_[delete_marks(versions.rows, settings), found.entries[versions.rows.num_rows :]][:count][order]
+            marks = np.r_[delete_marks(versions.rows, settings), result.entries[versions.rows.num_rows :]][:count][
+                order
+            ]
             start = 0
             for batch in rows.take(pa.array(order)).combine_chunks().to_batches(max_chunksize=MERGE_ROWS):
                 yield batch, marks[start : start + batch.num_rows]
@@ -277,20 +279,20 @@ def _is_by_position(base_file: BaseFile, settings: MergeSettings) -> bool:
 
 def _with_operations(batch: pa.RecordBatch, deletes: Mask | None) -> pa.RecordBatch:
     """Fills in `_hoodie_operation`, if the batch has that column."""
-    at = batch.schema.get_field_index(OPERATION)
-    if at < 0:
+    index = batch.schema.get_field_index(OPERATION)
+    if index < 0:
         return batch
-    stored = batch.column(at)
+    stored = batch.column(index)
     operations = stored.fill_null(_INSERT)
     if deletes is not None and deletes.any():
         before = pc.equal(stored, _BEFORE).fill_null(False)
         operations = pc.if_else(pc.and_not(pa.array(deletes), before), _DELETE, operations)
-    return batch.set_column(at, batch.schema.field(at), operations)
+    return batch.set_column(index, batch.schema.field(index), operations)
 
 
 def _with_values(batch: pa.RecordBatch, values: Sequence[tuple[str, pa.Scalar]]) -> pa.RecordBatch:
     for name, value in values:
-        at = batch.schema.get_field_index(name)
-        if at >= 0:
-            batch = batch.set_column(at, batch.schema.field(at), pa.repeat(value, batch.num_rows))
+        index = batch.schema.get_field_index(name)
+        if index >= 0:
+            batch = batch.set_column(index, batch.schema.field(index), pa.repeat(value, batch.num_rows))
     return batch

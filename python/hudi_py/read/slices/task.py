@@ -88,26 +88,28 @@ def ordered(items: Sequence[T], read: Callable[[T], Iterator[R]], threads: int) 
     channels: dict[int, queue.Queue[tuple[str, object]]] = {}
     workers: dict[int, threading.Thread] = {}
 
-    def produce(at: int) -> None:
-        channel = channels[at]
+    def produce(position: int) -> None:
+        channel = channels[position]
         try:
-            for result in read(items[at]):
+            for result in read(items[position]):
                 if not _put(channel, ("result", result), stop):
                     return
             _put(channel, ("end", None), stop)
         except BaseException as error:  # passed to the consumer, which would wait forever otherwise
             _put(channel, ("error", error), stop)
 
-    def start(at: int) -> None:
-        channels[at] = queue.Queue(_AHEAD)
-        workers[at] = threading.Thread(target=produce, args=(at,), name=f"hudi-read-{at}", daemon=True)
-        workers[at].start()
+    def start(position: int) -> None:
+        channels[position] = queue.Queue(_AHEAD)
+        workers[position] = threading.Thread(
+            target=produce, args=(position,), name=f"hudi-read-{position}", daemon=True
+        )
+        workers[position].start()
 
     try:
-        for at in range(min(threads, len(items))):
-            start(at)
-        for at in range(len(items)):
-            channel = channels[at]
+        for index in range(min(threads, len(items))):
+            start(index)
+        for index in range(len(items)):
+            channel = channels[index]
             while True:
                 kind, value = channel.get()
                 if kind == "end":
@@ -116,9 +118,9 @@ def ordered(items: Sequence[T], read: Callable[[T], Iterator[R]], threads: int) 
                     assert isinstance(value, BaseException)
                     raise value
                 yield value  # type: ignore[misc]
-            del channels[at], workers[at]
-            if at + threads < len(items):
-                start(at + threads)
+            del channels[index], workers[index]
+            if index + threads < len(items):
+                start(index + threads)
     finally:
         stop.set()
         for worker in list(workers.values()):

@@ -130,8 +130,8 @@ class Seen(TableState):
 
     def places(self, begin: str, end: str) -> tuple[tuple[str, str], ...]:
         """Returns (time on the axis, file name) of the active writes after `begin` up to `end`."""
-        found = ((self.place(instant), instant.file_name) for instant in self.timeline.write_completed)
-        return tuple(sorted((place, name) for place, name in found if begin < place <= end))
+        result = ((self.place(instant), instant.file_name) for instant in self.timeline.write_completed)
+        return tuple(sorted((place, name) for place, name in result if begin < place <= end))
 
 
 @dataclass(frozen=True, slots=True)

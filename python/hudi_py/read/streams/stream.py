@@ -267,8 +267,8 @@ class TableStream:
 
         def enough(commits: Sequence[Commit]) -> bool:
             assert limits is not None
-            found = self._bringing(after(commits))
-            return limits.admit([_weight(commit) for commit in found]) < len(found)
+            result = self._bringing(after(commits))
+            return limits.admit([_weight(commit) for commit in result]) < len(result)
 
         if limits is None or limits == BatchLimits():
             return after(self._backlog.between(seen, begin.time, end))
@@ -296,11 +296,11 @@ class TableStream:
         """
         if self._changes:
             inference = Inference(self._snapshot(seen), None)
-            for at in reversed(range(len(commits))):
+            for index in reversed(range(len(commits))):
                 try:
-                    inference.changes_of(commits[at], check=True)
+                    inference.changes_of(commits[index], check=True)
                 except HistoryCleanedError:
-                    return at + 1
+                    return index + 1
             return 0
         low, high = 0, len(commits)
         while low < high:
@@ -370,10 +370,10 @@ class TableStream:
 
     def _checked(self, plan: ScanPlan) -> ScanPlan:
         """Returns the plan, after checking that its columns fit those of the stream."""
-        found = plan.spec.output_schema
+        result = plan.spec.output_schema
         if self._schema is None:
-            self._schema = found
-        for wanted, own in zip(self._schema, found, strict=True):
+            self._schema = result
+        for wanted, own in zip(self._schema, result, strict=True):
             try:
                 conform_array(pa.array([], own.type), wanted.type, path=wanted.name)
             except SchemaMismatchError as error:
