@@ -94,7 +94,7 @@ class _Counted(_Base):  # type: ignore[misc]
 
 
 @functools.cache
-def _subclass(kind: Any) -> type:
+def _counting_class(kind: Any) -> type:
     return type(kind.__name__, (_Counted, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
 
 
@@ -104,7 +104,7 @@ def counted(frame: DataFrame, counting: Counting) -> DataFrame:
     spec = counting.pinned.spec
     if spec.filter is None and spec.keys is None:
         result: Any = frame
-        result.__class__ = _subclass(result.__class__)
+        result.__class__ = _counting_class(result.__class__)
         result._hudi_py = counting
     return frame
 

@@ -37,7 +37,7 @@ def entry_of(spark: SparkSession, name: str) -> CatalogEntry | None:
     parts = [part.strip("`") for part in name.split(".")]
     if not 1 <= len(parts) <= 3 or not all(parts) or (len(parts) == 3 and parts[0].lower() != "spark_catalog"):
         return None
-    facts = _facts(spark, parts[-2] if len(parts) > 1 else None, parts[-1])
+    facts = _catalog_facts(spark, parts[-2] if len(parts) > 1 else None, parts[-1])
     path = facts.get("Location", "")
     if facts.get("Provider", "").lower() not in PROVIDERS or not path:
         return None
@@ -45,7 +45,7 @@ def entry_of(spark: SparkSession, name: str) -> CatalogEntry | None:
     return CatalogEntry(path, {read_config.QUERY_TYPE.key: "read_optimized"} if only_base else {})
 
 
-def _facts(spark: SparkSession, schema: str | None, table: str) -> dict[str, str]:
+def _catalog_facts(spark: SparkSession, schema: str | None, table: str) -> dict[str, str]:
     """Returns what the catalog records about a table; nothing for a temporary view or an unknown name.
 
     Uses SHOW TABLE EXTENDED: DESCRIBE and `spark.catalog` look for the provider, fail if it is not installed, and show

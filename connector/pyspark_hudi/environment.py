@@ -21,7 +21,7 @@ ENVIRONMENT_SCHEMA: Final = pa.schema([(name, pa.string()) for name in ("library
 def environment_report() -> pa.Table:
     """Lists the libraries that hudi-py needs, with the versions in this process."""
     python = {"library": "python", "required": "3.10", "found": platform.python_version(), "location": sys.executable}
-    return pa.Table.from_pylist([python, *(_library(name) for name in REQUIRED)], ENVIRONMENT_SCHEMA)
+    return pa.Table.from_pylist([python, *(_library_row(name) for name in REQUIRED)], ENVIRONMENT_SCHEMA)
 
 
 def missing(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -29,11 +29,11 @@ def missing(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return [
         f"{row['library']} {row['required']} or later (found: {row['found'] or row['location']})"
         for row in rows
-        if row["found"] is None or _numbers(row["found"]) < _numbers(row["required"])
+        if row["found"] is None or _version_numbers(row["found"]) < _version_numbers(row["required"])
     ]
 
 
-def _library(name: str) -> dict[str, str | None]:
+def _library_row(name: str) -> dict[str, str | None]:
     row: dict[str, str | None] = {"library": name, "required": REQUIRED[name]}
     try:
         module = importlib.import_module(name)
@@ -42,5 +42,5 @@ def _library(name: str) -> dict[str, str | None]:
     return {**row, "found": str(module.__version__), "location": str(module.__file__)}
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

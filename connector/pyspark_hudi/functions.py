@@ -51,14 +51,14 @@ class HudiQuery:
         path: AnalyzeArgument, query_type: AnalyzeArgument, options: AnalyzeArgument | None = None
     ) -> PinnedResult:
         named = {"path": path, "query_type": query_type, "options": options}
-        given = [_constant(QUERY, name, argument) for name, argument in named.items()]
-        planned = plan_table(checked_path(given[0], "read"), _query(*given[1:]), None)
+        given = [_constant_argument(QUERY, name, argument) for name, argument in named.items()]
+        planned = plan_table(checked_path(given[0], "read"), _query_options(*given[1:]), None)
         return PinnedResult(spark_schema(planned.spec.output_schema), pin=planned.pin())
 
     def eval(self, path: str, query_type: str, options: Any = None) -> Iterator[Row]:
-        resolved = _query(query_type, {**(options or {}), read_config.PIN.key: self._pin})
+        resolved = _query_options(query_type, {**(options or {}), read_config.PIN.key: self._pin})
         planned = plan_table(path, resolved, None)
-        yield from _rows(read_splits(planned.spec, planned.splits, resolved.for_storage()), self._schema)
+        yield from _row_tuples(read_splits(planned.spec, planned.splits, resolved.for_storage()), self._schema)
 
 
 class TableChanges:
@@ -80,14 +80,14 @@ class TableChanges:
         options: AnalyzeArgument | None = None,
     ) -> PinnedResult:
         named = {"path": path, "format": format, "begin": begin, "end": end, "options": options}
-        given = [_constant("hudi_table_changes", name, argument) for name, argument in named.items()]
-        planned = plan_table(checked_path(given[0], "read"), _changes(*given[1:]), None)
+        given = [_constant_argument("hudi_table_changes", name, argument) for name, argument in named.items()]
+        planned = plan_table(checked_path(given[0], "read"), _change_options(*given[1:]), None)
         return PinnedResult(spark_schema(planned.spec.output_schema), pin=planned.pin())
 
     def eval(self, path: str, format: str, begin: Any, end: Any = None, options: Any = None) -> Iterator[Row]:
-        resolved = _changes(format, begin, end, {**(options or {}), read_config.PIN.key: self._pin})
+        resolved = _change_options(format, begin, end, {**(options or {}), read_config.PIN.key: self._pin})
         planned = plan_table(path, resolved, None)
-        yield from _rows(read_splits(planned.spec, planned.splits, resolved.for_storage()), self._schema)
+        yield from _row_tuples(read_splits(planned.spec, planned.splits, resolved.for_storage()), self._schema)
 
 
 class QueryTimeline:
@@ -97,10 +97,10 @@ class QueryTimeline:
     def analyze(
         path: AnalyzeArgument, archived: AnalyzeArgument | None = None, options: AnalyzeArgument | None = None
     ) -> AnalyzeResult:
-        return _analyzed("hudi_query_timeline", path=path, archived=archived, options=options)
+        return _analyzed_columns("hudi_query_timeline", path=path, archived=archived, options=options)
 
     def eval(self, path: str, archived: Any = None, options: Any = None) -> Iterator[Row]:
-        return _relation(path, options, "hudi_query_timeline", str(archived).lower() == "true")
+        return _relation_rows(path, options, "hudi_query_timeline", str(archived).lower() == "true")
 
 
 class FilesystemView:
@@ -111,10 +111,10 @@ class FilesystemView:
     def analyze(
         path: AnalyzeArgument, partition: AnalyzeArgument | None = None, options: AnalyzeArgument | None = None
     ) -> AnalyzeResult:
-        return _analyzed("hudi_filesystem_view", path=path, partition=partition, options=options)
+        return _analyzed_columns("hudi_filesystem_view", path=path, partition=partition, options=options)
 
     def eval(self, path: str, partition: str | None = None, options: Any = None) -> Iterator[Row]:
-        return _relation(path, options, "hudi_filesystem_view", partition)
+        return _relation_rows(path, options, "hudi_filesystem_view", partition)
 
 
 class Metadata:
@@ -122,10 +122,10 @@ class Metadata:
 
     @staticmethod
     def analyze(path: AnalyzeArgument, options: AnalyzeArgument | None = None) -> AnalyzeResult:
-        return _analyzed("hudi_metadata", path=path, options=options)
+        return _analyzed_columns("hudi_metadata", path=path, options=options)
 
     def eval(self, path: str, options: Any = None) -> Iterator[Row]:
-        return _relation(path, options, "hudi_metadata")
+        return _relation_rows(path, options, "hudi_metadata")
 
 
 _KINDS: Final = ("snapshot", "read_optimized")
@@ -154,19 +154,19 @@ def query_kind(given: Any) -> str:
     return kind
 
 
-def _query(kind: Any, options: Any) -> Options:
-    given = {**_texts(QUERY, options), read_config.QUERY_TYPE.key: query_kind(kind)}
+def _query_options(kind: Any, options: Any) -> Options:
+    given = {**_option_texts(QUERY, options), read_config.QUERY_TYPE.key: query_kind(kind)}
     return Options.resolve(given, Scope.READ)
 
 
-def _changes(format: Any, begin: Any, end: Any, options: Any) -> Options:
+def _change_options(format: Any, begin: Any, end: Any, options: Any) -> Options:
     if str(format) not in (incremental.LATEST_STATE, incremental.CDC):
         raise ConfigError(
             f"hudi_table_changes does not support the format '{format}'; supported: {incremental.LATEST_STATE} and "
             f"{incremental.CDC}"
         )
     given = {
-        **_texts("hudi_table_changes", options),
+        **_option_texts("hudi_table_changes", options),
         read_config.QUERY_TYPE.key: "incremental",
         incremental.FORMAT.key: str(format),
         incremental.BEGIN.key: "000" if str(begin) == "earliest" else str(begin),
@@ -176,16 +176,16 @@ def _changes(format: Any, begin: Any, end: Any, options: Any) -> Options:
     return Options.resolve(given, Scope.READ)
 
 
-def _resolved(options: Any) -> Options:
-    return Options.resolve(_texts("a table function", options), Scope.READ)
+def _resolved_options(options: Any) -> Options:
+    return Options.resolve(_option_texts("a table function", options), Scope.READ)
 
 
-def _relation(path: str, options: Any, name: str, *arguments: Any) -> Iterator[Row]:
-    report = relation(checked_path(path, "read"), _resolved(options), name, *arguments)
-    yield from _rows(report.to_batches(), spark_schema(report.schema))
+def _relation_rows(path: str, options: Any, name: str, *arguments: Any) -> Iterator[Row]:
+    report = relation(checked_path(path, "read"), _resolved_options(options), name, *arguments)
+    yield from _row_tuples(report.to_batches(), spark_schema(report.schema))
 
 
-def _texts(function: str, options: Any) -> dict[str, str]:
+def _option_texts(function: str, options: Any) -> dict[str, str]:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
@@ -193,7 +193,7 @@ def _texts(function: str, options: Any) -> dict[str, str]:
     return {str(key): str(value) for key, value in options.items()}
 
 
-def _constant(function: str, name: str, argument: AnalyzeArgument | None) -> Any:
+def _constant_argument(function: str, name: str, argument: AnalyzeArgument | None) -> Any:
     if argument is None:
         return None
     if argument.isTable or not argument.isConstantExpression:
@@ -201,15 +201,15 @@ def _constant(function: str, name: str, argument: AnalyzeArgument | None) -> Any
     return argument.value
 
 
-def _analyzed(function: str, **arguments: AnalyzeArgument | None) -> AnalyzeResult:
+def _analyzed_columns(function: str, **arguments: AnalyzeArgument | None) -> AnalyzeResult:
     """Returns the function's columns. Checks already during analysis that the arguments are constants and name a table,
     because later errors are not in the first line of Spark's message."""
-    values = {name: _constant(function, name, argument) for name, argument in arguments.items()}
-    options = _resolved(values["options"])
+    values = {name: _constant_argument(function, name, argument) for name, argument in arguments.items()}
+    options = _resolved_options(values["options"])
     return AnalyzeResult(spark_schema(relation_schema(checked_path(values["path"], "read"), options, function)))
 
 
-def _rows(batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch], schema: StructType) -> Iterator[Row]:
+def _row_tuples(batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch], schema: StructType) -> Iterator[Row]:
     """Yields rows as tuples: table functions whose schema is found at run time cannot return Arrow batches."""
     target = arrow_schema(schema)
     for batch in batches:

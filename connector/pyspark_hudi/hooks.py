@@ -189,51 +189,53 @@ class _OneEach(Noting):
 
 
 @functools.cache
-def _subclass(noting: Any, kind: Any) -> type:
+def _noting_class(noting: Any, kind: Any) -> type:
     return type(kind.__name__, (noting, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
 
 
-def _noting(made: Any, noting: type[Noting], asked: SourceRequest) -> Any:
+def _as_noting(made: Any, noting: type[Noting], asked: SourceRequest) -> Any:
     """Converts the reader or writer that PySpark has made to one that records its settings."""
     spark = asked.owner if noting in (_NativeReader, _OneEach) else asked.owner.sparkSession
     if is_enabled(spark) and not isinstance(made, Noting):
         kinds: Any = noting, type(made)
-        made.__class__ = _subclass(*kinds)
+        made.__class__ = _noting_class(*kinds)
         made._hudi_py = asked
     return made
 
 
-def _reading(original: property) -> property:
+def _wrap_reader(original: property) -> property:
     return property(
-        lambda self: _noting(original.__get__(self), _NativeReader, SourceRequest(self)), doc=original.__doc__
+        lambda self: _as_noting(original.__get__(self), _NativeReader, SourceRequest(self)), doc=original.__doc__
     )
 
 
-def _writing(original: property) -> property:
+def _wrap_writer(original: property) -> property:
     return property(
-        lambda self: _noting(original.__get__(self), NativeWriter, SourceRequest(self)), doc=original.__doc__
+        lambda self: _as_noting(original.__get__(self), NativeWriter, SourceRequest(self)), doc=original.__doc__
     )
 
 
-def _streaming(original: property) -> property:
+def _wrap_stream_writer(original: property) -> property:
     return property(
-        lambda self: _noting(original.__get__(self), NativeStreamWriter, SourceRequest(self)), doc=original.__doc__
+        lambda self: _as_noting(original.__get__(self), NativeStreamWriter, SourceRequest(self)), doc=original.__doc__
     )
 
 
-def _listing(original: property) -> property:
-    return property(lambda self: _noting(original.__get__(self), _OneEach, SourceRequest(self)), doc=original.__doc__)
+def _wrap_catalog(original: property) -> property:
+    return property(
+        lambda self: _as_noting(original.__get__(self), _OneEach, SourceRequest(self)), doc=original.__doc__
+    )
 
 
 def _writing_to(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def write_to(self: DataFrame, table: str) -> Any:
-        return _noting(original(self, table), NativeWriterV2, SourceRequest(self, table=table))
+        return _as_noting(original(self, table), NativeWriterV2, SourceRequest(self, table=table))
 
     return write_to
 
 
-def _tables(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+def _wrap_table(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     @functools.wraps(original)
     def table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N803
         frame = _native_table(self, tableName)
@@ -242,7 +244,7 @@ def _tables(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     return table
 
 
-def _queries(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+def _wrap_sql(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     @functools.wraps(original)
     def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
         if runs_statements(self) and isinstance(sqlQuery, str):
@@ -268,15 +270,15 @@ def _queries(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
 
 
 _OF_SESSIONS: dict[str, Callable[[Any], Any]] = {
-    "read": _reading,
-    "table": _tables,
-    "sql": _queries,
-    "catalog": _listing,
+    "read": _wrap_reader,
+    "table": _wrap_table,
+    "sql": _wrap_sql,
+    "catalog": _wrap_catalog,
 }
 _OF_FRAMES: dict[str, Callable[[Any], Any]] = {
-    "write": _writing,
+    "write": _wrap_writer,
     "writeTo": _writing_to,
-    "writeStream": _streaming,
+    "writeStream": _wrap_stream_writer,
 }
 """Wrappers by attribute of PySpark's classes."""
 
@@ -293,9 +295,9 @@ def _native_table(spark: SparkSession, name: object) -> DataFrame | None:
     """Returns the rows of a table of `register_sql`, or of a Hudi table in the catalog; None for others."""
     if not isinstance(name, str) or not is_enabled(spark):
         return None
-    result = _noted(spark, name)
+    result = _current_table(spark, name)
     if result is not None:
-        return _fresh(spark, result)
+        return _fresh_rows(spark, result)
     entry = entry_of(spark, name)
     if entry is None:
         return None
@@ -304,7 +306,7 @@ def _native_table(spark: SparkSession, name: object) -> DataFrame | None:
     return read_or(spark, entry.path, options, lambda: read_plain(spark, entry.path, options))
 
 
-def _fresh(spark: SparkSession, table: SqlTable) -> DataFrame | None:
+def _fresh_rows(spark: SparkSession, table: SqlTable) -> DataFrame | None:
     """Returns the rows of a table of `register_sql` with its current columns, if the catalog may have older ones; None
     if it cannot be read, so that Spark reports the error of the view."""
     options = {**session_options(spark), **table.options}
@@ -314,7 +316,7 @@ def _fresh(spark: SparkSession, table: SqlTable) -> DataFrame | None:
         return None
 
 
-def _noted(spark: SparkSession, name: str) -> SqlTable | None:
+def _current_table(spark: SparkSession, name: str) -> SqlTable | None:
     """Returns the table of `register_sql` that the name currently means."""
     known = noted_tables(spark) if is_enabled(spark) else {}
     value = known.get(qualified(spark, name)) if known else None
@@ -327,8 +329,8 @@ def _frames_in(spark: SparkSession, query: object) -> dict[str, DataFrame]:
         return {}
     words = set(re.findall(r"\w+", query.lower()))
     short = {name.rpartition(".")[2] for name in noted_tables(spark)} & words
-    result = {name: table for name in sorted(short) if (table := _noted(spark, name)) is not None}
-    frames = {name: _fresh(spark, table) for name, table in result.items()}
+    result = {name: table for name in sorted(short) if (table := _current_table(spark, name)) is not None}
+    frames = {name: _fresh_rows(spark, table) for name, table in result.items()}
     return {name: frame for name, frame in frames.items() if frame is not None}
 
 

@@ -79,7 +79,7 @@ def save_as_table(
     given = _named_otherwise(options, name)
     columns = _partition_columns(given, partitions)
     if target is None and not spark.catalog.tableExists(name):
-        made = _created(frame, name, given, columns, replaces=mode not in CREATING)
+        made = _create_table_as(frame, name, given, columns, replaces=mode not in CREATING)
         if made is None:
             return
         target = made
@@ -153,7 +153,7 @@ def stream_target(
     columns = _partition_columns(given, partitions)
     if target is None:
         own = {key: value for key, value in given.items() if key == "path" or is_of_creation(key)}
-        target = _defined(spark, name, own, columns, StructType(frame.schema.fields))
+        target = _define_table(spark, name, own, columns, StructType(frame.schema.fields))
     _check_same(target, given, columns)
     kept = {key: value for key, value in target.options.items() if key not in options}
     return target.path, {**kept, **dict.fromkeys(_OF_NAME & options.keys(), target.config.name)}
@@ -171,7 +171,7 @@ def _without_format(what: str, name: str) -> ConfigError:
     )
 
 
-def _created(
+def _create_table_as(
     frame: DataFrame, name: str, options: Mapping[str, str], partitions: Sequence[str], *, replaces: bool
 ) -> StatementTarget | None:
     """Creates a table with its first rows. If its location already has a table, writes nothing and returns it, for an
@@ -179,19 +179,19 @@ def _created(
     spark = frame.sparkSession
     path = options.get("path")
     if replaces and path is not None and StatementTarget(Tables(spark), (PREFIXES[0], path), path).exists():
-        return _defined(spark, name, {"path": path}, (), None)
-    definition = _definition(spark, name, options, partitions)
+        return _define_table(spark, name, {"path": path}, (), None)
+    definition = _table_definition(spark, name, options, partitions)
     rows = frame.drop(*META_FIELDS)
     definition.rows = lambda: rows
     create_table(Tables(spark), definition)
     return None
 
 
-def _defined(
+def _define_table(
     spark: SparkSession, name: str, options: Mapping[str, str], partitions: Sequence[str], schema: StructType | None
 ) -> StatementTarget:
     """Creates a table without rows, or names the one at a path."""
-    definition = _definition(spark, name, options, partitions)
+    definition = _table_definition(spark, name, options, partitions)
     definition.schema = schema
     create_table(Tables(spark), definition)
     target = target_of(spark, name)
@@ -199,7 +199,9 @@ def _defined(
     return target
 
 
-def _definition(spark: SparkSession, name: str, options: Mapping[str, str], partitions: Sequence[str]) -> Definition:
+def _table_definition(
+    spark: SparkSession, name: str, options: Mapping[str, str], partitions: Sequence[str]
+) -> Definition:
     cursor = Cursor(name, tokens_of(name) or [])
     properties = {key: value for key, value in options.items() if key != "path"}
     hidden = sorted(of_storage(properties))
@@ -228,7 +230,7 @@ def _partition_columns(options: Mapping[str, str], partitions: Sequence[str]) ->
 def _check_same(target: StatementTarget, options: Mapping[str, str], partitions: Sequence[str]) -> None:
     """Refuses a location or partition columns that differ from the table's."""
     path = options.get("path")
-    if path is not None and _plain(path) != _plain(target.path):
+    if path is not None and _plain_path(path) != _plain_path(target.path):
         raise ConfigError(
             f"Cannot write to the table {target.shown} with the path {path}: it is at {target.path}; leave the path "
             "out, or choose another name"
@@ -241,7 +243,7 @@ def _check_same(target: StatementTarget, options: Mapping[str, str], partitions:
         )
 
 
-def _plain(path: str) -> str:
+def _plain_path(path: str) -> str:
     plain = path.rstrip("/")
     return f"/{plain.removeprefix('file:').lstrip('/')}" if plain.startswith("file:") else plain
 

@@ -74,7 +74,7 @@ class NativePlan:
         native, merged, others = self._parts
         row = {
             **self.row(),
-            "explain": "\n".join([self.planned.explain(), *_readers(native, merged, self.reasons)]),
+            "explain": "\n".join([self.planned.explain(), *_reader_lines(native, merged, self.reasons)]),
             "note": self.planned.plan.note,
             "pin": self.planned.pin(),
             "num_splits": len(self.planned.splits),
@@ -173,7 +173,7 @@ def _native_condition(spec: ReadSpec) -> str | None:
     return " AND ".join(part for part in parts if part is not None) or None
 
 
-def _readers(native: Sequence[Split], merged: Sequence[Split], reasons: Sequence[str | None]) -> Iterator[str]:
+def _reader_lines(native: Sequence[Split], merged: Sequence[Split], reasons: Sequence[str | None]) -> Iterator[str]:
     """Yields lines that say how many slices each reader reads, and why."""
     if native or merged:
         yield f"  by Spark's Parquet reader  {len(native) + len(merged):,} base files, {len(merged):,} merged with logs"

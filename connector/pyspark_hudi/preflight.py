@@ -47,7 +47,7 @@ def check_session(spark: SparkSession) -> None:
         ImportError: Spark would run a Python that cannot import hudi-py, or one of another version.
     """
     _check_settings(spark)
-    if is_classic(spark) and not any(_setting(spark, key) for key in _SHIPPED):
+    if is_classic(spark) and not any(_setting_text(spark, key) for key in _SHIPPED):
         _check_python(str(os.environ.get("PYSPARK_PYTHON") or "python3"))
 
 
@@ -60,7 +60,7 @@ def check_pandas() -> None:
 
 
 def _check_settings(spark: SparkSession) -> None:
-    result = {key: _setting(spark, key) for key in _OF_APACHE_HUDI}
+    result = {key: _setting_text(spark, key) for key in _OF_APACHE_HUDI}
     left = {key: value for key, value in result.items() if "hudi" in value.lower() or "hoodie" in value.lower()}
     if not left or _has_jar(spark):
         return
@@ -131,5 +131,5 @@ def _check_python(given: str) -> None:
         )
 
 
-def _setting(spark: SparkSession, key: str) -> str:
+def _setting_text(spark: SparkSession, key: str) -> str:
     return str(spark.conf.get(key, "") or "")

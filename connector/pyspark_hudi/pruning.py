@@ -211,13 +211,13 @@ class _WithParts(_Base):  # type: ignore[misc]
 
 
 @functools.cache
-def _subclass(kind: Any) -> type:
+def _parts_class(kind: Any) -> type:
     return type(kind.__name__, (_WithParts, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
 
 
 def with_parts(frame: DataFrame, parts: Parts) -> DataFrame:
     """Returns the DataFrame, which is read instead of the parts if conditions do not matter."""
     result: Any = frame
-    result.__class__ = _subclass(result.__class__)
+    result.__class__ = _parts_class(result.__class__)
     result._hudi_py_parts = parts
     return frame

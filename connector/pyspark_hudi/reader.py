@@ -54,7 +54,7 @@ class HudiReader(DataSourceReader):
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, HudiPartition):
             for batch in sized(self._batches(partition.splits)):
-                yield to_target(_named(batch, self._target), self._target)
+                yield to_target(_renamed_batch(batch, self._target), self._target)
 
     def _batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
         return read_splits(self._spec, splits, self._storage_options)
@@ -105,7 +105,7 @@ def sized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(held)
 
 
-def _named(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+def _renamed_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """Returns the batch with the target's spelling of the names; columns and order stay."""
     return batch if batch.schema.names == target.names else batch.rename_columns(target.names)
 

@@ -63,7 +63,7 @@ def remote(spark: SparkSession, function: Callable[..., Result], *arguments: Any
     """
     if is_classic(spark):
         return function(*arguments)
-    (answer,) = _asked(spark, _Call(function, arguments))
+    (answer,) = _ask_server(spark, _Call(function, arguments))
     return answer  # type: ignore[no-any-return]  # what the function has returned
 
 
@@ -86,7 +86,7 @@ def remote_tasks(
             rows = in_tasks(numbers, functools.partial(_in_task, function, arguments), ANSWER).collect()
         result = [pickle.loads(row[0]) for row in rows]
     else:
-        result = _asked(spark, _Call(function, arguments, number))
+        result = _ask_server(spark, _Call(function, arguments, number))
     return list(itertools.chain.from_iterable(result))
 
 
@@ -95,7 +95,7 @@ def _in_task(
 ) -> Iterator[pa.RecordBatch]:
     numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
     if numbers:
-        yield _row(pickle.dumps(_task_value(function, arguments, numbers)))
+        yield _answer_row(pickle.dumps(_task_value(function, arguments, numbers)))
 
 
 def _task_value(function: Callable[..., Any], arguments: Sequence[Any], numbers: Sequence[int]) -> Any:
@@ -130,7 +130,7 @@ def _in_rows(function: Callable[..., Any], batches: Iterator[pa.RecordBatch]) ->
     with carried():
         value = function(batches)
     if value is not None:
-        yield _row(pickle.dumps(value))
+        yield _answer_row(pickle.dumps(value))
 
 
 def given_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -165,15 +165,15 @@ class _Call:
     def answer(self) -> bytes:
         """Returns the encoded result, or the error that the core raised."""
         try:
-            return _packed((self.function(*self.arguments), None, PYTHON))
+            return _pack_value((self.function(*self.arguments), None, PYTHON))
         except HudiError as error:
-            return _packed((None, error, PYTHON))
+            return _pack_value((None, error, PYTHON))
 
 
-def _asked(spark: SparkSession, call: _Call) -> list[Any]:
-    packed = _packed((call.function, call.arguments, call.number))
+def _ask_server(spark: SparkSession, call: _Call) -> list[Any]:
+    packed = _pack_value((call.function, call.arguments, call.number))
     try:
-        _unpacked(packed)
+        _unpack_value(packed)
     except pickle.UnpicklingError as unknown:
         raise ConfigError(
             f"Cannot send {call.function.__name__} to Spark: a value {unknown}; supported: None, bool, int, float, "
@@ -185,7 +185,7 @@ def _asked(spark: SparkSession, call: _Call) -> list[Any]:
     session: Any = spark
     result = []
     for row in rows:
-        value, error, server_pythons[session.session_id] = _unpacked(bytes(row[0]))
+        value, error, server_pythons[session.session_id] = _unpack_value(bytes(row[0]))
         if error is not None:
             raise error
         result.append(value)
@@ -202,7 +202,7 @@ def call_in(options: Mapping[str, str]) -> _Call | None:
     if text is None:
         return None
     try:
-        function, arguments, number = _unpacked(base64.b64decode(text, validate=True))
+        function, arguments, number = _unpack_value(base64.b64decode(text, validate=True))
     except (*_DAMAGE, binascii.Error) as error:
         raise ConfigError(
             f"Cannot use the option {CALL}: it is not a call that pyspark_hudi of the same release has made; leave it "
@@ -227,21 +227,21 @@ class CallReader(DataSourceReader):
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         given = None if partition is None else partition.value  # Spark runs a task even without partitions
         if isinstance(given, bytes):
-            yield _row(given)
+            yield _answer_row(given)
         elif given is not None:
             value = _task_value(self._call.function, self._call.arguments, list(given))
-            yield _row(_packed((value, None, PYTHON)))
+            yield _answer_row(_pack_value((value, None, PYTHON)))
 
 
-def _row(answer: bytes) -> pa.RecordBatch:
+def _answer_row(answer: bytes) -> pa.RecordBatch:
     return pa.record_batch({"answer": pa.array([answer])})
 
 
-def _packed(value: object) -> bytes:
+def _pack_value(value: object) -> bytes:
     return zlib.compress(pickle.dumps(value))
 
 
-def _unpacked(data: bytes) -> Any:
+def _unpack_value(data: bytes) -> Any:
     unpacker = zlib.decompressobj()
     result = unpacker.decompress(data, max_call_bytes())
     if not unpacker.eof:

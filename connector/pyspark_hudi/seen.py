@@ -32,7 +32,7 @@ _read: set[str] = set()
 
 def marked(frame: DataFrame, path: str, state: PlanPin) -> DataFrame:
     """Marks the rows of a table's state, so that `seen_in` finds it."""
-    alias = _alias(path)
+    alias = _alias_prefix(path)
     _read.add(alias)
     return frame.alias(f"{alias}{state.label}")
 
@@ -40,7 +40,7 @@ def marked(frame: DataFrame, path: str, state: PlanPin) -> DataFrame:
 def seen_in(frame: DataFrame, path: str) -> str | None:
     """Returns the oldest state of a table that `read_table` has read for a DataFrame, as `hoodie.py.write.seen`; None
     if there is none."""
-    alias = _alias(path)
+    alias = _alias_prefix(path)
     if alias not in _read:
         return None
     try:
@@ -81,20 +81,20 @@ def evaluated(
     attempts = [(frame, given)]
 
     def attempt() -> Result:
-        rows, said = attempts.pop() if attempts else _evaluated(evaluate, path, options)
+        rows, said = attempts.pop() if attempts else _evaluate_rows(evaluate, path, options)
         return write(rows, said)
 
     return redo_on_conflict(attempt, conflict_retries(options), causes=(ConflictError,))
 
 
-def _evaluated(
+def _evaluate_rows(
     evaluate: Callable[[], DataFrame], path: str, options: Mapping[str, Any]
 ) -> tuple[DataFrame, dict[str, Any]]:
     frame = evaluate()
     return frame, saying_seen(frame, path, options)
 
 
-def _alias(path: str) -> str:
+def _alias_prefix(path: str) -> str:
     """Returns the alias of a table's rows without their state, the same for every spelling of its path."""
     plain = re.sub(r"^file:/+", "/", checked_path(path, "read").rstrip("/")).replace("s3a://", "s3://", 1)
     return f"hudi_py_{hashlib.blake2b(plain.encode(), digest_size=6).hexdigest()}_"

@@ -47,11 +47,11 @@ def register(spark: SparkSession, name: str = FORMAT) -> None:
     archive = _shipped_wheel()
     if archive is not None:
         spark.addArtifacts(archive, pyfile=True)
-    _register(spark, DefaultSource)
+    _register_source(spark, DefaultSource)
     if name.lower() != FORMAT:
         register_as(spark, name)
     try:
-        result = _environment(spark, FORMAT).collect()
+        result = _environment_view(spark, FORMAT).collect()
     except PySparkException as error:
         reason = (_ERROR.findall(str(error)) or str(error).splitlines())[-1]
         raise ImportError(
@@ -72,7 +72,7 @@ def activate(spark: SparkSession) -> None:
     spark.createDataFrame([], StructType())  # the only public PySpark call that does so
 
 
-def _register(spark: SparkSession, source: type[DefaultSource]) -> bool:
+def _register_source(spark: SparkSession, source: type[DefaultSource]) -> bool:
     """Registers a source; returns False if its name is taken. Some releases refuse existing names even for the same
     source."""
     try:
@@ -92,7 +92,7 @@ def register_as(spark: SparkSession, name: str) -> None:
     """
     # pickled by value, because it belongs to no module
     source = type(DefaultSource.__name__, (DefaultSource,), {"name": classmethod(lambda cls: name)})
-    if not _register(spark, source) and not _is_ours(spark, name):
+    if not _register_source(spark, source) and not _is_ours(spark, name):
         raise ConfigError(
             f"Cannot register the format as {name!r}: Spark has another data source with this name; choose another "
             "name, or remove the other one's JAR from the class path"
@@ -101,13 +101,13 @@ def register_as(spark: SparkSession, name: str) -> None:
 
 def _is_ours(spark: SparkSession, name: str) -> bool:
     try:
-        columns: list[str] = _environment(spark, name).columns
+        columns: list[str] = _environment_view(spark, name).columns
     except PySparkException:
         return False
     return columns == list(ENVIRONMENT_SCHEMA.names)
 
 
-def _environment(spark: SparkSession, name: str) -> DataFrame:
+def _environment_view(spark: SparkSession, name: str) -> DataFrame:
     return spark.read.format(name).option(read_config.VIEW.key, "environment").load()
 
 

@@ -212,7 +212,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchMessage:
         assert self.plan is not None
-        query, batch = _running()
+        query, batch = _running_batch()
         result: TaskResult | HudiError | None = None
         if self.plan.last is None or batch is None or batch > self.plan.last.id:
             try:
@@ -235,7 +235,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
         except BatchCommittedError as error:
             return self._skip(messages, batchId, error)
         try:
-            commit_write(write, _results(received))
+            commit_write(write, _task_results(received))
         except BatchCommittedError as error:
             self._skip(messages, batchId, error)
         except Exception as error:  # the option covers failures of any kind
@@ -266,7 +266,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
         self.abort(messages, batch_id)
 
 
-def _results(messages: Sequence[BatchMessage]) -> list[TaskResult]:
+def _task_results(messages: Sequence[BatchMessage]) -> list[TaskResult]:
     results = []
     for message in messages:
         if isinstance(message.result, HudiError):
@@ -284,7 +284,7 @@ def _with_compaction(options: Options) -> Options:
     return options.replace({compaction.INLINE: "true"})
 
 
-def _running() -> tuple[str | None, int | None]:
+def _running_batch() -> tuple[str | None, int | None]:
     """Returns the query and the batch to which this task belongs."""
     context = TaskContext.get()
     if context is None:  # not within a Spark task

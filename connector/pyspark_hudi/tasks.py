@@ -48,7 +48,7 @@ def rows_of(
     ids = min(max(volume // len(tasks) // _BYTES_OF_AN_ID, 1), _MAX_IDS)
 
     def hudi_py(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _read(reader, tasks, ids, batches)
+        return _read_task(reader, tasks, ids, batches)
 
     first = spark.range(0, len(tasks) * ids, 1, len(tasks)).where(f"id % {ids} = 0")
     return in_tasks(first, hudi_py, schema)
@@ -94,11 +94,11 @@ def without_pandas(error: ImportError) -> ImportError:
     )
 
 
-def _read(
+def _read_task(
     reader: HudiReader, tasks: Sequence[bytes], ids: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Reads the rows of the task to which the ids of the batches belong."""
-    _settle()
+    _freeze_objects()
     numbers = {batch.column(0)[0].as_py() // ids for batch in batches if batch.num_rows}
     for number in numbers:
         partition = pickle.loads(tasks[number])
@@ -107,7 +107,7 @@ def _read(
 
 
 @functools.cache
-def _settle() -> None:
+def _freeze_objects() -> None:
     """Exempts the objects that this process has loaded from garbage collection. Spark's workers run a full collection
     after each task, which otherwise takes as long as decoding a megabyte of logs (50 ms)."""
     gc.collect()

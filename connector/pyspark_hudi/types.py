@@ -46,7 +46,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         return pa.schema([_declared_field(ours, field) for ours, field in zip(result, schema, strict=True)])
     except (PySparkTypeError, ValueError) as error:  # neither names the column
         for field in schema:
-            path, kind = _unsupported(field.dataType, field.name) or (None, None)
+            path, kind = _unsupported_part(field.dataType, field.name) or (None, None)
             if kind is not None:
                 raise SchemaMismatchError(
                     f"Column '{path}' has the Spark type {kind.simpleString()}, which Spark cannot pass to a Python "
@@ -61,7 +61,7 @@ def _to_arrow(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema)  # releases before 4.2 always use UTC
 
 
-def _unsupported(kind: DataType, path: str) -> tuple[str, DataType] | None:
+def _unsupported_part(kind: DataType, path: str) -> tuple[str, DataType] | None:
     """Returns the innermost part of a column that has no Arrow type, with its path."""
     members: list[tuple[str, DataType]] = []
     if isinstance(kind, StructType):
@@ -71,7 +71,7 @@ def _unsupported(kind: DataType, path: str) -> tuple[str, DataType] | None:
     elif isinstance(kind, MapType):
         members = [(f"{path}.key", kind.keyType), (f"{path}.value", kind.valueType)]
     for name, member in members:
-        result = _unsupported(member, name)
+        result = _unsupported_part(member, name)
         if result is not None:
             return result
     try:
@@ -99,14 +99,14 @@ def _spark_type(field: pa.Field) -> pa.DataType:
     if custom == VARIANT:
         return _SPARKS_VARIANT
     # vectors: their values are never null
-    return field.type if custom is not None and pa.types.is_list(field.type) else _nullable(field.type)
+    return field.type if custom is not None and pa.types.is_list(field.type) else _all_nullable(field.type)
 
 
-def _nullable(kind: pa.DataType) -> pa.DataType:
+def _all_nullable(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _spark_type(field)) for field in kind])
     if pa.types.is_map(kind):
-        return pa.map_(_nullable(kind.key_type), pa.field("value", _spark_type(kind.item_field)))
+        return pa.map_(_all_nullable(kind.key_type), pa.field("value", _spark_type(kind.item_field)))
     if pa.types.is_list(kind):
         return pa.list_(pa.field("element", _spark_type(kind.value_field)))
     return kind

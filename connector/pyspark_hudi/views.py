@@ -32,7 +32,7 @@ def read_view(path: str, options: Options) -> pa.Table:
     if view in ("splits", "plan"):
         plan = NativePlan.of(path, options)
         return split_report(plan.planned.splits, plan.reasons) if view == "splits" else plan.report()
-    return _chosen(_table_report(path, options), options, path)
+    return _chosen_rows(_table_report(path, options), options, path)
 
 
 def _table_report(path: str, options: Options) -> pa.Table:
@@ -42,7 +42,7 @@ def _table_report(path: str, options: Options) -> pa.Table:
     return pending_report(path, options) if view == "plans" else table_report(path, options, view)
 
 
-def _chosen(report: pa.Table, options: Options, path: str) -> pa.Table:
+def _chosen_rows(report: pa.Table, options: Options, path: str) -> pa.Table:
     condition = parse_filter(options.get(read_config.FILTER), report.schema)
     if condition is not None:
         report = report.filter(condition.evaluate(report), null_selection_behavior="drop")

@@ -49,7 +49,7 @@ def tag(name: str, /, *content: Content, **attributes: object) -> Html:
 
 def joined(content: Iterable[Content]) -> Html:
     """Concatenates children."""
-    return Html("".join(_html(item) for item in content))
+    return Html("".join(_content_html(item) for item in content))
 
 
 def named(text: object, **attributes: object) -> Html:
@@ -96,7 +96,7 @@ _HEAD: Final = "text-align:left;font-weight:600;padding:.1em 1.2em .1em 0;vertic
 _CELL: Final = "text-align:left;padding:.1em 1.2em .1em 0;vertical-align:top"
 
 
-def _html(content: Content) -> str:
+def _content_html(content: Content) -> str:
     if content is None:
         return ""
     if isinstance(content, (str, int)):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hudi_py.errors import ConfigError
-from pyspark_hudi.dialect.change import _bare
+from pyspark_hudi.dialect.change import _without_alias
 from pyspark_hudi.dialect.indexes import show_indexes
 from pyspark_hudi.dialect.insert import insert_operation
 from pyspark_hudi.dialect.queries import hudi_references
@@ -84,7 +84,7 @@ def test_parts_of_a_statement() -> None:
 
 
 def test_an_alias_is_left_out_of_columns() -> None:
-    assert _bare("T.a + b.t.c * `t`.`x y` || 't.a' || t", "t") == "a + b.t.c * `x y` || 't.a' || t"
+    assert _without_alias("T.a + b.t.c * `t`.`x y` || 't.a' || t", "t") == "a + b.t.c * `x y` || 't.a' || t"
 
 
 class _Level(enum.IntEnum):

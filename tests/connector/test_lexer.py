@@ -11,7 +11,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 from hudi_py.expressions import lexemes
-from pyspark_hudi.dialect.change import _assignments
+from pyspark_hudi.dialect.change import _parse_assignments
 from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
 from tests.connector.conftest import CONNECT
 from tests.support.choice import SEED
@@ -243,7 +243,7 @@ def test_parts_of_statements_are_those_of_spark(spark: SparkSession) -> None:
         cursor.names()
         cursor.need("SET")
         try:
-            found = list(_assignments(cursor.until("WHERE"), "t").values())
+            found = list(_parse_assignments(cursor.until("WHERE"), "t").values())
         except Exception as error:
             if "set twice" in str(error):
                 continue

@@ -37,7 +37,7 @@ from hudi_py.wiring import IndexChange
 from hudi_py.write.distributed import TaskId, run_task
 from pyspark_hudi import calls, run_service
 from pyspark_hudi.failure import carried, raised_here
-from pyspark_hudi.remote import CALL, CallReader, _asked, _Call, _in_task, _packed, _unpacked, call_in
+from pyspark_hudi.remote import CALL, CallReader, _ask_server, _Call, _in_task, _pack_value, _unpack_value, call_in
 from pyspark_hudi.source import DefaultSource
 from pyspark_hudi.tasks import PYTHON, _say_python, server_pythons
 
@@ -164,7 +164,7 @@ def test_plans_of_all_types_travel(path: str, monkeypatch: pytest.MonkeyPatch) -
     given = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id", "storage.password": "hush"}
     plan, error = answers(None, calls.plan_write, path, given, "upsert", schema)[0][:2]
     assert error is None
-    assert _unpacked(_packed(plan)) == plan
+    assert _unpack_value(_pack_value(plan)) == plan
     assert "hush" not in repr(plan)
     rows = pa.Table.from_pylist([{"id": 1}], schema).to_batches()
     result = run_task(replace(plan.write, arrival="one"), TaskId(), rows)
@@ -193,10 +193,10 @@ def test_a_call_behind_connect_runs_in_the_driver_once(
     """Of classic Spark, too: what the option does is the same there."""
     monkeypatch.setattr(type(spark), "session_id", "of the test", raising=False)
     make(path)
-    (report,) = _asked(spark, _Call(calls.run_single_step, (request(path, "savepoint"), None)))
+    (report,) = _ask_server(spark, _Call(calls.run_single_step, (request(path, "savepoint"), None)))
     assert report["service"] == "savepoint"
     assert hudi_py.open_table(path).savepoints.list().num_rows == 1
-    told = _raised(lambda: _asked(spark, _Call(calls.run_single_step, (request(path + "no"), None))))
+    told = _raised(lambda: _ask_server(spark, _Call(calls.run_single_step, (request(path + "no"), None))))
     assert isinstance(told, TableNotFoundError)
 
 

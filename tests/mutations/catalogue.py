@@ -1216,7 +1216,7 @@ MUTATIONS: Final = (
     Mutation(
         "changes: an operation that is none is taken",
         CORE + "read/changes/rows.py",
-        '    _refuse(pc.invert(pc.is_in(op, known)), records, "is none of i, u and d", path)\n',
+        '    _refuse_records(pc.invert(pc.is_in(op, known)), records, "is none of i, u and d", path)\n',
         "",
         "tests/unit/read/test_changes.py",
     ),
@@ -1356,8 +1356,8 @@ MUTATIONS: Final = (
     Mutation(
         "spark: a stream makes its table without keys",
         CONNECTOR + "named.py",
-        "        target = _defined(spark, name, own, columns, StructType(frame.schema.fields))\n",
-        "        target = _defined(spark, name, {}, columns, StructType(frame.schema.fields))\n",
+        "        target = _define_table(spark, name, own, columns, StructType(frame.schema.fields))\n",
+        "        target = _define_table(spark, name, {}, columns, StructType(frame.schema.fields))\n",
         "tests/connector/test_named.py::test_streams_into_tables",
     ),
     Mutation(
@@ -1405,7 +1405,7 @@ MUTATIONS: Final = (
     Mutation(
         "spark: a statement is repeated with the rows that it has read before",
         CONNECTOR + "seen.py",
-        "        rows, said = attempts.pop() if attempts else _evaluated(evaluate, path, options)\n",
+        "        rows, said = attempts.pop() if attempts else _evaluate_rows(evaluate, path, options)\n",
         "        rows, said = attempts[0]\n",
         "tests/connector/test_seen.py",
     ),
@@ -2196,7 +2196,7 @@ MUTATIONS: Final = (
     Mutation(
         "engines: a query of Polars reads a newer state than its scan",
         CORE + "read/scan.py",
-        "        return _planned(self._snapshot, self._span, request, time.monotonic())\n",
+        "        return _planned_scan(self._snapshot, self._span, request, time.monotonic())\n",
         "        return make_scan(self._snapshot, replace(request, as_of=None))\n",
         "tests/unit/interop/test_engines.py",
     ),

@@ -40,7 +40,7 @@ class Stream:
     def run_tasks(self, batch: int | None, *parts: pa.RecordBatch, overwrite: bool = False) -> list[BatchMessage]:
         planned = HudiStreamWriter.of(self.path, self.options, SCHEMA, overwrite=overwrite)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sink_module, "_running", lambda: (self.query, batch))
+            patch.setattr(sink_module, "_running_batch", lambda: (self.query, batch))
             return [copied(copied(planned).write(iter([part]))) for part in parts]
 
     @property

@@ -61,11 +61,11 @@ def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if target.of_catalog and of_entry:
         return None
     if cursor.take("RENAME", "TO"):
-        _rename(target, cursor)
+        _rename_table(target, cursor)
     elif cursor.take("SET", "TBLPROPERTIES") or cursor.take("SET", "SERDEPROPERTIES"):
-        _set(target, cursor)
+        _set_properties(target, cursor)
     elif cursor.take("UNSET", "TBLPROPERTIES"):
-        _unset(target, cursor)
+        _unset_properties(target, cursor)
     elif cursor.sees("DROP", "PARTITION") or cursor.sees("DROP", "IF", "EXISTS", "PARTITION"):
         cursor.need("DROP")
         cursor.take("IF", "EXISTS")
@@ -76,7 +76,7 @@ def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
     elif cursor.sees("ADD", "PARTITION") or cursor.sees("ADD", "IF", "NOT", "EXISTS", "PARTITION"):
         _add_partitions(target, cursor)
     else:
-        _alter_columns(target, _columns(target, cursor))
+        _alter_columns(target, _add_columns(target, cursor))
     return tables.nothing()
 
 
@@ -113,47 +113,47 @@ def _alter_columns(target: StatementTarget, changes: _ColumnChanges) -> None:
         catalog.refresh(spark, target.name, target.path)
 
 
-def _columns(target: StatementTarget, cursor: Cursor) -> _ColumnChanges:
+def _add_columns(target: StatementTarget, cursor: Cursor) -> _ColumnChanges:
     changes = _ColumnChanges()
     if cursor.take("ADD", "COLUMN") or cursor.take("ADD", "COLUMNS"):
-        for part in _parts(cursor.group() if cursor.sees("(") else cursor.rest()):
-            _add(changes, part)
+        for part in _comma_parts(cursor.group() if cursor.sees("(") else cursor.rest()):
+            _parse_added(changes, part)
     elif cursor.take("RENAME", "COLUMN"):
         path = ".".join(cursor.names())
         cursor.need("TO")
         changes.add("rename", path, name=cursor.name())
     elif cursor.take("DROP", "COLUMN") or cursor.take("DROP", "COLUMNS"):
         if_exists = cursor.take("IF", "EXISTS")
-        for part in _parts(cursor.group() if cursor.sees("(") else cursor.rest()):
+        for part in _comma_parts(cursor.group() if cursor.sees("(") else cursor.rest()):
             names = part.names()
             part.finish()
-            if not if_exists or _exists(target.schema, names):
+            if not if_exists or _column_exists(target.schema, names):
                 changes.add("drop", ".".join(names))
     elif cursor.take("ALTER") or cursor.take("CHANGE"):
         cursor.take("COLUMN")
-        _change(changes, cursor)
+        _parse_changed(changes, cursor)
     else:
         raise cursor.refused(_SUPPORTED)
     cursor.finish()
     return changes
 
 
-def _add(changes: _ColumnChanges, part: Cursor) -> None:
+def _parse_added(changes: _ColumnChanges, part: Cursor) -> None:
     path = ".".join(part.names())
-    kind = _type(part)
+    kind = _type_text(part)
     comment = part.constant() if part.take("COMMENT") else None
     changes.add("add", path, type=changes.type(kind), comment=comment)
-    _place(changes, part, path)
+    _parse_place(changes, part, path)
     if part.take("COMMENT"):
         changes.found[-2 if changes.found[-1]["change"] == "move" else -1]["comment"] = part.constant()
     if part.token is not None:
         raise part.refused("a new column has a type, COMMENT, FIRST or AFTER, and is nullable; something else stands")
 
 
-def _change(changes: _ColumnChanges, cursor: Cursor) -> None:
+def _parse_changed(changes: _ColumnChanges, cursor: Cursor) -> None:
     path = ".".join(cursor.names())
     if cursor.take("TYPE"):
-        changes.add("type", path, type=changes.type(_type(cursor)))
+        changes.add("type", path, type=changes.type(_type_text(cursor)))
     elif cursor.take("COMMENT"):
         changes.add("comment", path, comment=cursor.constant())
     elif cursor.take("DROP", "NOT", "NULL"):
@@ -161,32 +161,32 @@ def _change(changes: _ColumnChanges, cursor: Cursor) -> None:
     elif cursor.take("SET", "NOT", "NULL"):
         changes.add("nullable", path, nullable=False)
     elif cursor.sees("FIRST") or cursor.sees("AFTER"):
-        _place(changes, cursor, path)
+        _parse_place(changes, cursor, path)
     elif cursor.token is not None and cursor.token.is_name:  # CHANGE COLUMN old new type, as in Hive
         name = cursor.name()
         parent = path.rpartition(".")[0]
         if name.lower() != path.rpartition(".")[2].lower():
             changes.add("rename", path, name=name)
             path = f"{parent}.{name}" if parent else name
-        changes.add("type", path, type=changes.type(_type(cursor)))
+        changes.add("type", path, type=changes.type(_type_text(cursor)))
         if cursor.take("COMMENT"):
             changes.add("comment", path, comment=cursor.constant())
-        _place(changes, cursor, path)
+        _parse_place(changes, cursor, path)
     else:
         raise cursor.refused("TYPE, COMMENT, FIRST, AFTER, DROP NOT NULL or a new name and type is expected")
 
 
-def _place(changes: _ColumnChanges, cursor: Cursor, path: str) -> None:
+def _parse_place(changes: _ColumnChanges, cursor: Cursor, path: str) -> None:
     if cursor.take("FIRST"):
         changes.add("move", path, place="first")
     elif cursor.take("AFTER"):
         changes.add("move", path, place="after", other=cursor.name())
 
 
-def _type(cursor: Cursor) -> str:
+def _type_text(cursor: Cursor) -> str:
     """Returns the text of a type, up to the clauses that may follow it."""
     start = cursor.at
-    for _ in _outside(cursor):
+    for _ in _outside_brackets(cursor):
         if any(cursor.sees(word) for word in ("COMMENT", "FIRST", "AFTER", "NOT", "DEFAULT", "GENERATED")):
             break
     text = Cursor(cursor.text, cursor.tokens, start, cursor.at).source
@@ -195,18 +195,18 @@ def _type(cursor: Cursor) -> str:
     return text
 
 
-def _parts(cursor: Cursor) -> Iterator[Cursor]:
+def _comma_parts(cursor: Cursor) -> Iterator[Cursor]:
     """Yields the parts between commas; types such as MAP<STRING, INT> contain commas of their own."""
     while cursor.token is not None:
         start = cursor.at
-        for _ in _outside(cursor):
+        for _ in _outside_brackets(cursor):
             if cursor.sees(","):
                 break
         yield Cursor(cursor.text, cursor.tokens, start, cursor.at)
         cursor.take(",")
 
 
-def _outside(cursor: Cursor) -> Iterator[None]:
+def _outside_brackets(cursor: Cursor) -> Iterator[None]:
     """Yields at each token outside of brackets."""
     depth = 0
     while (token := cursor.token) is not None:
@@ -217,7 +217,7 @@ def _outside(cursor: Cursor) -> Iterator[None]:
         cursor.at += 1
 
 
-def _exists(schema: StructType, names: tuple[str, ...]) -> bool:
+def _column_exists(schema: StructType, names: tuple[str, ...]) -> bool:
     kind: DataType = schema
     for name in names:
         if isinstance(kind, StructType):
@@ -235,7 +235,7 @@ def _exists(schema: StructType, names: tuple[str, ...]) -> bool:
 # -- names and properties
 
 
-def _rename(target: StatementTarget, cursor: Cursor) -> None:
+def _rename_table(target: StatementTarget, cursor: Cursor) -> None:
     """Renames the table in the catalog and in its properties; the files of a table without LOCATION move to the new
     name's location (`AlterHoodieTableRenameCommand`, 1.2.0)."""
     new = cursor.names()
@@ -254,14 +254,14 @@ def _rename(target: StatementTarget, cursor: Cursor) -> None:
     catalog.rename(target.spark, target.name, name, path)
 
 
-def _set(target: StatementTarget, cursor: Cursor) -> None:
+def _set_properties(target: StatementTarget, cursor: Cursor) -> None:
     given = properties(cursor.group())
     cursor.finish()
     _check_keys(target, given)
     catalog.set_properties(target.spark, target.name, given)
 
 
-def _unset(target: StatementTarget, cursor: Cursor) -> None:
+def _unset_properties(target: StatementTarget, cursor: Cursor) -> None:
     cursor.take("IF", "EXISTS")
     keys = {}
     for part in cursor.group().parts():

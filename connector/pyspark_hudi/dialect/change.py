@@ -45,28 +45,28 @@ def update(tables: Tables, cursor: Cursor) -> DataFrame | None:
     target = tables.find(cursor.names())
     if target is None:
         return None
-    alias = _alias(cursor, "SET") or target.names[-1]
+    alias = _table_alias(cursor, "SET") or target.names[-1]
     cursor = shortened(cursor, target)
     cursor.need("SET")
-    values = _assignments(cursor.until("WHERE"), alias)
+    values = _parse_assignments(cursor.until("WHERE"), alias)
     condition = cursor.rest().source if cursor.take("WHERE") else None
     cursor.finish()
     inputs, meaning = arrow_schema(target.schema), Meaning(tables.spark)
     given = {
         target.field(name).name: (
             text,
-            _cast(meaning.in_moments(_bare(text, alias)), target.field(name).dataType, inputs),
+            _cast_text(meaning.in_moments(_without_alias(text, alias)), target.field(name).dataType, inputs),
         )
         for name, text in values.items()
     }
-    where = None if condition is None else meaning.in_moments(_bare(condition, alias))
+    where = None if condition is None else meaning.in_moments(_without_alias(condition, alias))
     known = all(meaning.shared(text, partial(parse_expression, schema=inputs)) for _, text in given.values())
     if known and meaning.shared(where, partial(parse_filter, schema=inputs)):
         assigned = {name: text for name, (_, text) in given.items()}
         statements.update(tables.spark, target.path, assigned, where, options=target.options)
         return tables.nothing()
-    casts = {name: _cast(text, target.field(name).dataType) for name, (text, _) in given.items()}
-    merge = _merging_by_key(target, lambda: _evaluated(target, alias, casts, condition))
+    casts = {name: _cast_text(text, target.field(name).dataType) for name, (text, _) in given.items()}
+    merge = _merging_by_key(target, lambda: _evaluated_rows(target, alias, casts, condition))
     merge.when_matched_update({name: f"s.{_COMPUTED}{index}" for index, name in enumerate(casts)}).execute()
     return tables.nothing()
 
@@ -78,16 +78,16 @@ def delete(tables: Tables, cursor: Cursor) -> DataFrame | None:
     target = tables.find(cursor.names())
     if target is None:
         return None
-    alias = _alias(cursor, "WHERE") or target.names[-1]
+    alias = _table_alias(cursor, "WHERE") or target.names[-1]
     cursor = shortened(cursor, target)
     condition = cursor.rest().source if cursor.take("WHERE") else "true"
     cursor.finish()
     meaning = Meaning(tables.spark)
-    where = meaning.in_moments(_bare(condition, alias))
+    where = meaning.in_moments(_without_alias(condition, alias))
     if meaning.shared(where, partial(parse_filter, schema=arrow_schema(target.schema))):
         statements.delete_from(tables.spark, target.path, where, options=target.options)
     else:
-        rows = partial(_evaluated, target, alias, {}, condition)
+        rows = partial(_evaluated_rows, target, alias, {}, condition)
         _merging_by_key(target, rows).when_matched_delete().execute()
     return tables.nothing()
 
@@ -99,7 +99,7 @@ def merge(tables: Tables, cursor: Cursor) -> DataFrame | None:
     target = tables.find(cursor.names())
     if target is None:
         return None
-    target_alias = _alias(cursor, "USING") or (_TARGET if target.is_path else target.names[-1])
+    target_alias = _table_alias(cursor, "USING") or (_TARGET if target.is_path else target.names[-1])
     cursor = shortened(cursor, target)
     cursor.need("USING")
     relation = cursor.until("ON")
@@ -110,7 +110,7 @@ def merge(tables: Tables, cursor: Cursor) -> DataFrame | None:
     on = cursor.until("WHEN").source
     clauses = []
     while cursor.token is not None:
-        clauses.append(_clause(cursor, target_alias))
+        clauses.append(_merge_clause(cursor, target_alias))
     merging = _Merging(target, target_alias, evaluate, source_alias)
     for clause in clauses:
         merging.add(clause)
@@ -127,7 +127,7 @@ class _MergeClause:
     """None means all columns, or none for a delete."""
 
 
-def _clause(cursor: Cursor, alias: str) -> _MergeClause:
+def _merge_clause(cursor: Cursor, alias: str) -> _MergeClause:
     cursor.need("WHEN")
     when = "not matched" if cursor.take("NOT") else "matched"
     cursor.need("MATCHED")
@@ -142,11 +142,11 @@ def _clause(cursor: Cursor, alias: str) -> _MergeClause:
     if cursor.take("UPDATE"):
         cursor.need("SET")
         part = cursor.until("WHEN")
-        return _MergeClause(when, "update", condition, None if _is_star(part) else _assignments(part, alias))
+        return _MergeClause(when, "update", condition, None if _is_star(part) else _parse_assignments(part, alias))
     cursor.need("INSERT")
     if cursor.take("*"):
         return _MergeClause(when, "insert", condition, None)
-    names = [_column(part.names(), alias) for part in cursor.group().parts()]
+    names = [_assigned_column(part.names(), alias) for part in cursor.group().parts()]
     cursor.need("VALUES")
     values = [value_of(part) for part in cursor.group().parts()]
     if len(names) != len(values):
@@ -174,9 +174,9 @@ class _Merging:
         ours = StructType(list(target.schema))
         both = [(target_alias, ours), (source_alias, source.schema)]
         self.inputs = {
-            "matched": _structs(both),
-            "not matched": _structs(both[1:]),
-            "not matched by source": _structs(both[:1]),
+            "matched": _table_structs(both),
+            "not matched": _table_structs(both[1:]),
+            "not matched by source": _table_structs(both[:1]),
         }
 
     def add(self, clause: _MergeClause) -> None:
@@ -195,7 +195,7 @@ class _Merging:
             made = {}
             for name, text in values.items():
                 field = self.target.field(name)
-                cast = _cast(meaning.in_moments(text), field.dataType, inputs, inputs.names)
+                cast = _cast_text(meaning.in_moments(text), field.dataType, inputs, inputs.names)
                 if not meaning.shared(cast, parse):
                     cast = self.compute(cast, clause.when, clause.condition, parse)
                 made[field.name] = cast
@@ -224,7 +224,7 @@ class _Merging:
             whole = text
         if when == "not matched by source" or not self.of_source(whole, when):
             parse(text)
-            raise _undecided(text, self.meaning.differs(text, parse))
+            raise _undecided_error(text, self.meaning.differs(text, parse))
         self.computed.append(whole)
         return f"{backticked(self.aliases[1])}.{_COMPUTED}{len(self.computed) - 1}"
 
@@ -254,7 +254,7 @@ class _Merging:
         on, inputs = self.meaning.in_moments(on), self.inputs["matched"]
         setting = self.meaning.differs(on, partial(parse_condition, schema=inputs, aliases=inputs.names))
         if setting:
-            raise _undecided(on, setting)
+            raise _undecided_error(on, setting)
         merge = statements.merge_into(
             self.target.spark,
             self.target.path,
@@ -282,7 +282,7 @@ def _with_clause(merge: MergeBuilder, clause: _MergeClause) -> MergeBuilder:
     return merge.when_not_matched_by_source_update(clause.values, clause.condition)
 
 
-def _evaluated(target: StatementTarget, alias: str, values: Mapping[str, str], condition: str | None) -> DataFrame:
+def _evaluated_rows(target: StatementTarget, alias: str, values: Mapping[str, str], condition: str | None) -> DataFrame:
     """Returns the rows that a statement changes, by record key and partition, with new values as Spark evaluates
     them."""
     columns = [f"{backticked(alias)}.{meta} AS {name}" for meta, name in _PLACE.items()]
@@ -298,11 +298,11 @@ def _merging_by_key(target: StatementTarget, rows: Callable[[], DataFrame]) -> M
     return statements.merge_into(target.spark, target.path, rows, on, options=target.options)
 
 
-def _structs(tables: Sequence[tuple[str, StructType]]) -> pa.Schema:
+def _table_structs(tables: Sequence[tuple[str, StructType]]) -> pa.Schema:
     return pa.schema([pa.field(alias, pa.struct(list(arrow_schema(schema)))) for alias, schema in tables])
 
 
-def _undecided(text: str, setting: str | None) -> ConfigError:
+def _undecided_error(text: str, setting: str | None) -> ConfigError:
     """Returns the error for an expression that means something else in this session than to the core."""
     return ConfigError(
         f"Expression {text!r} cannot be evaluated for rows of the table: its meaning depends on {setting}; "
@@ -310,7 +310,7 @@ def _undecided(text: str, setting: str | None) -> ConfigError:
     )
 
 
-def _cast(text: str, kind: DataType, inputs: pa.Schema | None = None, aliases: Sequence[str] = ()) -> str:
+def _cast_text(text: str, kind: DataType, inputs: pa.Schema | None = None, aliases: Sequence[str] = ()) -> str:
     """Casts an expression to a column's type, unless it has it. `inputs` are the columns that the core evaluates it
     with."""
     result = None
@@ -324,7 +324,7 @@ def _cast(text: str, kind: DataType, inputs: pa.Schema | None = None, aliases: S
     return f"CAST(({text}) AS {sql_type(kind)})"
 
 
-def _alias(cursor: Cursor, end: str) -> str | None:
+def _table_alias(cursor: Cursor, end: str) -> str | None:
     """Reads the alias of a table, before the word `end`."""
     if cursor.take("AS") or (cursor.token is not None and not cursor.sees(end)):
         return cursor.name()
@@ -350,10 +350,10 @@ def _relation_alias(relation: Cursor) -> str:
     return last.name()
 
 
-def _assignments(cursor: Cursor, alias: str) -> dict[str, str]:
+def _parse_assignments(cursor: Cursor, alias: str) -> dict[str, str]:
     result: dict[str, str] = {}
     for part in cursor.parts():
-        name = _column(part.names(), alias)
+        name = _assigned_column(part.names(), alias)
         part.need("=")
         if name.lower() in {item.lower() for item in result}:
             raise ConfigError(f"Column '{name}' is set twice; give one of the values")
@@ -361,7 +361,7 @@ def _assignments(cursor: Cursor, alias: str) -> dict[str, str]:
     return result
 
 
-def _column(names: Sequence[str], alias: str) -> str:
+def _assigned_column(names: Sequence[str], alias: str) -> str:
     """Returns the table column that a statement sets."""
     if len(names) > 1 and names[-2].lower() == alias.lower():
         return names[-1]
@@ -374,7 +374,7 @@ def _is_star(cursor: Cursor) -> bool:
     return cursor.source == "*"
 
 
-def _bare(text: str, alias: str) -> str:
+def _without_alias(text: str, alias: str) -> str:
     """Returns an expression whose columns lack the table's alias."""
     tokens = tokens_of(text) or []
     pieces, done = [], 0

@@ -35,8 +35,8 @@ def columns_of(spark: SparkSession, definitions: str) -> StructType:
     Raises:
         SchemaMismatchError: the dimension or element type of a vector is not valid, or a column is CHAR.
     """
-    result = spark.createDataFrame([], _marked(definitions)).schema
-    return StructType([_declared(field) for field in result])
+    result = spark.createDataFrame([], _with_markers(definitions)).schema
+    return StructType([_declared_field(field) for field in result])
 
 
 def column_type(field: StructField) -> str:
@@ -54,7 +54,7 @@ def column_type(field: StructField) -> str:
     return sql_type(kind)
 
 
-def _marked(text: str) -> str:
+def _with_markers(text: str) -> str:
     """Replaces VECTOR and BLOB by marker structs, each with one member whose comment is the type, and VARCHAR by
     STRING.
 
@@ -87,25 +87,25 @@ def _marked(text: str) -> str:
     return "".join([*made, text[position:]])
 
 
-def _declared(field: StructField) -> StructField:
-    kind, custom = _read(field.dataType, field.name)
+def _declared_field(field: StructField) -> StructField:
+    kind, custom = _read_marked(field.dataType, field.name)
     metadata = {**field.metadata, **({_KEY: custom} if custom is not None else {})}
     return StructField(field.name, kind, field.nullable, metadata)
 
 
-def _read(kind: DataType, path: str) -> tuple[DataType, str | None]:
+def _read_marked(kind: DataType, path: str) -> tuple[DataType, str | None]:
     """Returns a type without markers, and the `hudi_type` of its column."""
     if isinstance(kind, StructType) and kind.names == [_MARK]:
         text = str(kind[0].metadata["comment"])
         parsed = parse_type(text, path)
         return _spark_type(parsed), parsed.text if isinstance(parsed, Vector) else parsed
     if isinstance(kind, StructType):
-        return StructType([_declared(field) for field in kind]), None
+        return StructType([_declared_field(field) for field in kind]), None
     if isinstance(kind, ArrayType):
-        element, custom = _read(kind.elementType, path)
+        element, custom = _read_marked(kind.elementType, path)
         return ArrayType(element, kind.containsNull), _of_values(custom, path)
     if isinstance(kind, MapType):
-        value, custom = _read(kind.valueType, path)
+        value, custom = _read_marked(kind.valueType, path)
         return MapType(kind.keyType, value, kind.valueContainsNull), _of_values(custom, path)
     return kind, None
 

@@ -40,7 +40,7 @@ def _by_commit(rows: Sequence[Row]) -> Iterator[tuple[Row, list[Row]]]:
         yield written[0], [item for item in written if item["file_id"] is not None]
 
 
-def _total(files: Sequence[Row], name: str) -> int:
+def _column_total(files: Sequence[Row], name: str) -> int:
     return sum(file[name] for file in files)
 
 
@@ -55,7 +55,7 @@ def _show_commits_metadata(target: StatementTarget, given: Given) -> Rows:
     return islice(_by_file(target.view("written")), given["limit"])
 
 
-def _archived(target: StatementTarget, given: Given) -> list[Row]:
+def _archived_commits(target: StatementTarget, given: Given) -> list[Row]:
     """Returns archived commits that were requested in a range: by default one to ten days ago."""
     now = datetime.now()
     bounds = [
@@ -67,26 +67,26 @@ def _archived(target: StatementTarget, given: Given) -> list[Row]:
 
 
 def _show_archived_commits(target: StatementTarget, given: Given) -> Rows:
-    for commit, files in islice(_by_commit(_archived(target, given)), given["limit"]):
+    for commit, files in islice(_by_commit(_archived_commits(target, given)), given["limit"]):
         added = sum(file["previous_commit"] == _NEW_FILE for file in files)
         yield (
             commit["commit_time"],
             commit["state_transition_time"],
-            _total(files, "total_bytes_written"),
+            _column_total(files, "total_bytes_written"),
             added,
             len(files) - added,
             len({file["partition"] for file in files}),
-            _total(files, "num_writes"),
-            _total(files, "num_update_writes"),
+            _column_total(files, "num_writes"),
+            _column_total(files, "num_update_writes"),
             0,
         )
 
 
 def _show_archived_commits_metadata(target: StatementTarget, given: Given) -> Rows:
-    return islice(_by_file(_archived(target, given)), given["limit"])
+    return islice(_by_file(_archived_commits(target, given)), given["limit"])
 
 
-def _commit(target: StatementTarget, given: Given) -> tuple[Row, list[Row]]:
+def _named_commit(target: StatementTarget, given: Given) -> tuple[Row, list[Row]]:
     """Returns the commit that `instant_time` names.
 
     Raises:
@@ -103,7 +103,7 @@ def _commit(target: StatementTarget, given: Given) -> tuple[Row, list[Row]]:
 
 
 def _show_commit_files(target: StatementTarget, given: Given) -> Rows:
-    commit, files = _commit(target, given)
+    commit, files = _named_commit(target, given)
     for file in files[: given["limit"]]:
         yield (
             commit["action"],
@@ -119,7 +119,7 @@ def _show_commit_files(target: StatementTarget, given: Given) -> Rows:
 
 
 def _show_commit_partitions(target: StatementTarget, given: Given) -> Rows:
-    commit, files = _commit(target, given)
+    commit, files = _named_commit(target, given)
     for path in list(dict.fromkeys(file["partition"] for file in files))[: given["limit"]]:
         own = [file for file in files if file["partition"] == path]
         updated = [item for item in own if item["previous_commit"] != _NEW_FILE]
@@ -128,16 +128,16 @@ def _show_commit_partitions(target: StatementTarget, given: Given) -> Rows:
             path,
             len(own) - len(updated),
             len(updated),
-            _total(own, "num_inserts"),
-            _total(updated, "num_update_writes"),
-            _total(own, "total_bytes_written"),
+            _column_total(own, "num_inserts"),
+            _column_total(updated, "num_update_writes"),
+            _column_total(own, "total_bytes_written"),
             0,
         )
 
 
 def _show_commit_write_stats(target: StatementTarget, given: Given) -> Rows:
-    commit, files = _commit(target, given)
-    size, count = _total(files, "total_bytes_written"), _total(files, "num_writes")
+    commit, files = _named_commit(target, given)
+    size, count = _column_total(files, "total_bytes_written"), _column_total(files, "num_writes")
     average = -(-size // count) if count else _MAX_LONG if size else 0  # Java's result of a division by zero as a long
     return [(commit["action"], size, count, average)][: given["limit"]]
 
@@ -146,7 +146,7 @@ def _show_commit_extra_metadata(target: StatementTarget, given: Given) -> Rows:
     rows = target.view("extra")
     instant = given["instant_time"] or next((row["commit_time"] for row in target.view("written")[:1]), None)
     if given["instant_time"]:
-        _commit(target, given)  # checks that it exists
+        _named_commit(target, given)  # checks that it exists
     elif instant is None:
         raise ConfigError(f"Cannot show the newest commit of {target.shown}: the active timeline has none")
     key = None if given["metadata_key"] is None else str(given["metadata_key"]).strip()
@@ -159,12 +159,14 @@ def _stats_wa(target: StatementTarget, given: Given) -> Rows:
     rows = [row for row in target.view("written") if row["action"] != "deltacommit"]
     result: list[tuple[Any, ...]] = []
     for commit, files in reversed(list(_by_commit(rows))):
-        result.append((commit["commit_time"], _total(files, "num_update_writes"), _total(files, "num_writes")))
+        result.append(
+            (commit["commit_time"], _column_total(files, "num_update_writes"), _column_total(files, "num_writes"))
+        )
     result.append(("Total", sum(item[1] for item in result), sum(item[2] for item in result)))
-    return [(*item, _factor(item[2], item[1])) for item in result][: given["limit"]]
+    return [(*item, _amplification_text(item[2], item[1])) for item in result][: given["limit"]]
 
 
-def _factor(written: int, upserted: int) -> str:
+def _amplification_text(written: int, upserted: int) -> str:
     """Formats a float as Java's DecimalFormat("#.00")."""
     if upserted <= 0:
         return "0"

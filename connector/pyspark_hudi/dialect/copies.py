@@ -23,7 +23,7 @@ _MODES: Final = ("overwrite", "append")
 _QUERIES: Final = ("snapshot", "incremental", "read_optimized")
 
 
-def _copied(target: StatementTarget, given: Given) -> DataFrame:
+def _copied_rows(target: StatementTarget, given: Given) -> DataFrame:
     """Returns the rows of the query that the parameters describe."""
     kind = str(given["query_type"]).lower()
     begin, end, as_of = (given[name] for name in ("begin_instance_time", "end_instance_time", "as_of_instant"))
@@ -50,7 +50,7 @@ def _copy_to_table(target: StatementTarget, given: Given) -> Rows:
         raise ConfigError(
             f"Cannot copy {target.shown} with save_mode => {given['save_mode']!r}; supported: {', '.join(_MODES)}"
         )
-    rows, spark = _copied(target, given), target.spark
+    rows, spark = _copied_rows(target, given), target.spark
     existing = target.tables.find(Cursor(name, tokens_of(name) or []).names())
     if existing is not None and existing.path == target.path:
         raise ConfigError(f"Cannot copy {target.shown} to itself; give another new_table")
@@ -66,7 +66,7 @@ def _copy_to_table(target: StatementTarget, given: Given) -> Rows:
 
 
 def _copy_to_temp_view(target: StatementTarget, given: Given) -> Rows:
-    rows, name = _copied(target, given), needed(given, "view_name")
+    rows, name = _copied_rows(target, given), needed(given, "view_name")
     kind = "GlobalTempView" if given["global"] else "TempView"
     getattr(rows, f"createOrReplace{kind}" if given["replace"] else f"create{kind}")(name)
     yield (0,)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _RECORD = "record_index"
 
 
-def _create(tables: Tables, cursor: Cursor) -> DataFrame | None:
+def _create_index(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.need("CREATE", "INDEX")
     quiet = cursor.take("IF", "NOT", "EXISTS")
     name = cursor.name()
-    target = _target(tables, cursor)
+    target = _index_target(tables, cursor)
     if target is None:
         return None
     kind = cursor.name().lower() if cursor.take("USING") else _RECORD if name == _RECORD else "secondary_index"
@@ -34,28 +34,28 @@ def _create(tables: Tables, cursor: Cursor) -> DataFrame | None:
         column = ".".join([target.field(columns[0].partition(".")[0]).name, *columns[0].split(".")[1:]])
     else:
         raise cursor.refused(f"an index has one column, not {len(columns)}")
-    return _issued(target, IndexChange("create", name, column, kind, given, quiet))
+    return _issue_change(target, IndexChange("create", name, column, kind, given, quiet))
 
 
-def _drop(tables: Tables, cursor: Cursor) -> DataFrame | None:
+def _drop_index(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.need("DROP", "INDEX")
     quiet = cursor.take("IF", "EXISTS")
     name = cursor.name()
-    target = _target(tables, cursor)
+    target = _index_target(tables, cursor)
     if target is None:
         return None
     cursor.finish()
-    return _issued(target, IndexChange("drop", name, quiet=quiet))
+    return _issue_change(target, IndexChange("drop", name, quiet=quiet))
 
 
-def _refresh(tables: Tables, cursor: Cursor) -> DataFrame | None:
+def _refresh_index(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.need("REFRESH", "INDEX")
     name = cursor.name()
-    target = _target(tables, cursor)
+    target = _index_target(tables, cursor)
     if target is None:
         return None
     cursor.finish()
-    return _issued(target, IndexChange("refresh", name))
+    return _issue_change(target, IndexChange("refresh", name))
 
 
 def show_indexes(tables: Tables, cursor: Cursor) -> DataFrame | None:
@@ -74,13 +74,13 @@ def show_indexes(tables: Tables, cursor: Cursor) -> DataFrame | None:
     return tables.spark.createDataFrame(rows, "index_name STRING, index_type STRING, col_name STRING")
 
 
-def _target(tables: Tables, cursor: Cursor) -> StatementTarget | None:
+def _index_target(tables: Tables, cursor: Cursor) -> StatementTarget | None:
     cursor.need("ON")
     cursor.take("TABLE")
     return tables.find(cursor.names())
 
 
-def _issued(target: StatementTarget, change: IndexChange) -> DataFrame:
+def _issue_change(target: StatementTarget, change: IndexChange) -> DataFrame:
     target.call(calls.change_index, change)
     return target.tables.nothing()
 
@@ -88,7 +88,7 @@ def _issued(target: StatementTarget, change: IndexChange) -> DataFrame:
 STATEMENTS = (
     SqlStatement(
         ("CREATE INDEX",),
-        _create,
+        _create_index,
         "`CREATE INDEX [IF NOT EXISTS] name ON t [USING kind] (column) [OPTIONS (...)]`",
         (
             "kinds: `secondary_index` (default; needs a global record index), `record_index`, the default for the "
@@ -99,13 +99,13 @@ STATEMENTS = (
     ),
     SqlStatement(
         ("DROP INDEX",),
-        _drop,
+        _drop_index,
         "`DROP INDEX [IF EXISTS] name ON t`",
         "by the name of the index or of its partition",
     ),
     SqlStatement(
         ("REFRESH INDEX",),
-        _refresh,
+        _refresh_index,
         "`REFRESH INDEX name ON t`",
         "by the name of the index or of its partition",
     ),

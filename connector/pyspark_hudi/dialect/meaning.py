@@ -71,7 +71,7 @@ class Meaning:
         except (ConfigError, SchemaMismatchError):
             return None
         depends = set() if parsed is None else set(parsed.depends)
-        if "texts" in self.settings and any(map(_is_quoted_apart, _constants(text))):
+        if "texts" in self.settings and any(map(_is_quoted_apart, _constant_texts(text))):
             depends.add("texts")
         return next((said for name, said in self.settings.items() if name in depends), "")
 
@@ -91,7 +91,7 @@ class Meaning:
         (row,) = self.spark.sql(f"SELECT {values}").collect()
         pieces, done = [], 0
         for (start, end), micros in zip(result, row, strict=True):
-            pieces += [text[done:start], _moment(micros)]
+            pieces += [text[done:start], _moment_text(micros)]
             done = end
         return "".join([*pieces, text[done:]])
 
@@ -100,7 +100,7 @@ def _is_on(value: Any) -> bool:
     return str(value).lower() == "true"
 
 
-def _constants(text: str) -> list[str]:
+def _constant_texts(text: str) -> list[str]:
     return [text[part.start : part.end] for part in text_constants(text) if part.value is not None]
 
 
@@ -109,7 +109,7 @@ def _is_quoted_apart(constant: str) -> bool:
     return constant[0] == '"' or "\\" in constant or "''" in constant[1:-1]
 
 
-def _moment(micros: int) -> str:
+def _moment_text(micros: int) -> str:
     """Formats a timestamp as a constant in UTC."""
     text = str(np.datetime64(micros, "us")).replace("T", " ")
     return f"TIMESTAMP '{text}+00:00'"

@@ -114,12 +114,12 @@ def run_query(tables: Tables, query: Cursor) -> DataFrame:
     end = done + len(query.source)
     for start, after, text in sorted(changes):
         own = query.text[done:start]
-        pieces += [_escaped(own) if frames else own, text]
+        pieces += [_escaped_braces(own) if frames else own, text]
         done = after
     rest = query.text[done:end]
     if not frames:
         return tables.spark.sql("".join([*pieces, rest]))
-    return tables.spark.sql("".join([*pieces, _escaped(rest)]), **frames)
+    return tables.spark.sql("".join([*pieces, _escaped_braces(rest)]), **frames)
 
 
 def function_calls(tables: Tables, query: Cursor) -> dict[int, str]:
@@ -162,7 +162,7 @@ def hudi_references(tables: Tables, query: Cursor) -> list[Reference]:
 
 def references(query: Cursor) -> list[Reference]:
     """Returns the tables that a query names, from left to right, except those that it defines itself."""
-    own = _defined(query)
+    own = _defined_names(query)
     return [
         reference
         for reference in _references(query)
@@ -264,7 +264,7 @@ _AFTER_RELATION = (
 )
 
 
-def _defined(query: Cursor) -> set[str]:
+def _defined_names(query: Cursor) -> set[str]:
     """Returns the names that WITH defines, in lower case."""
     result = set()
     tokens = query.tokens
@@ -280,7 +280,7 @@ def _defined(query: Cursor) -> set[str]:
     return result
 
 
-def _escaped(text: str) -> str:
+def _escaped_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 

@@ -64,7 +64,7 @@ def sql(spark: SparkSession, text: str, args: Args | None = None) -> DataFrame:
         pyspark.errors.PySparkException: Spark failed.
     """
     with statements_are_sparks():
-        result = _statement(spark, text, args)
+        result = _parse_statement(spark, text, args)
         if result is not None:
             return result
         if args is None:
@@ -88,12 +88,12 @@ def run_if_hudi(spark: SparkSession, text: str, args: Args | None, given: Mappin
             return None
     with statements_are_sparks():
         if not given:
-            return _statement(spark, text, args)
+            return _parse_statement(spark, text, args)
         with filled(spark, text, given) as whole:
-            return _statement(spark, whole, args)
+            return _parse_statement(spark, whole, args)
 
 
-def _statement(spark: SparkSession, text: str, args: Args | None) -> DataFrame | None:
+def _parse_statement(spark: SparkSession, text: str, args: Args | None) -> DataFrame | None:
     """Parses a statement; None if it is Spark's."""
     tokens = tokens_of(text)
     if tokens is None:  # Spark will report the error
@@ -142,7 +142,7 @@ def bound(text: str, args: Args) -> str:
             continue
         if value is _missing:
             raise ConfigError(f"Statement {text[:200]!r} has the parameter {text[token.start : end]} without a value")
-        pieces += [text[done : token.start], _placed(value)]
+        pieces += [text[done : token.start], _placed_constant(value)]
         done = end
     return "".join([*pieces, text[done:]])
 
@@ -168,14 +168,14 @@ class _Views(string.Formatter):
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if not hasattr(value, "createOrReplaceTempView"):
-            return _placed(value)
+            return _placed_constant(value)
         name = f"hudi_py_{uuid.uuid4().hex}"
         value.createOrReplaceTempView(name)
         self.names.append(name)
         return name
 
 
-def _placed(value: Any) -> str:
+def _placed_constant(value: Any) -> str:
     """Formats a constant within a statement: two minus signs would begin a comment."""
     result = constant(value)
     return f" {result}" if result.startswith("-") else result

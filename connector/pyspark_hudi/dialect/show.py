@@ -42,7 +42,7 @@ def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
         result = [f"{column}={item.replace('/', '-')}" for item in result]
     if spec:
         prefix_of = {target.field(name).name: value for name, value in spec.items()}
-        result = [item for item in result if _has(target, item, prefix_of)]
+        result = [item for item in result if _has_values(target, item, prefix_of)]
     schema = StructType([StructField("partition", StringType(), nullable=False)])
     return tables.spark.createDataFrame([(item,) for item in result], schema)
 
@@ -122,7 +122,7 @@ def show_table_extended(tables: Tables, cursor: Cursor) -> DataFrame | None:
     return spark.createDataFrame(shown, listed.schema)
 
 
-def _has(target: StatementTarget, path: str, values: Mapping[str, str | None]) -> bool:
+def _has_values(target: StatementTarget, path: str, values: Mapping[str, str | None]) -> bool:
     """Tells whether the first partition columns of a partition have these values."""
     fields = target.config.partition_fields
     segments = path.split("/")

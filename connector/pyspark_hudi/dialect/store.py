@@ -41,7 +41,7 @@ def stored(source: DataType, target: DataType, text: str, column: str, *, by_nam
     if same(source, target):
         return text
     if isinstance(source, StructType) and isinstance(target, StructType):
-        pairs = _members(source, target, column, by_name=by_name)
+        pairs = _paired_members(source, target, column, by_name=by_name)
         members = ", ".join(
             f"{literal(own.name)}, "
             + stored(
@@ -62,7 +62,7 @@ def stored(source: DataType, target: DataType, text: str, column: str, *, by_nam
         key = stored(source.keyType, target.keyType, f"{variable}.key", f"{column}.key", by_name=by_name)
         value = stored(source.valueType, target.valueType, f"{variable}.value", f"{column}.value", by_name=by_name)
         return f"map_from_entries(transform(map_entries({text}), {variable} -> struct({key}, {value})))"
-    if not _assignable(source, target):
+    if not _is_assignable(source, target):
         raise SchemaMismatchError(
             f"Cannot write incompatible data to the column '{column}': cannot safely cast {source.simpleString()} to "
             f"{target.simpleString()}; cast the value"
@@ -81,7 +81,7 @@ def stored(source: DataType, target: DataType, text: str, column: str, *, by_nam
     )
 
 
-def _members(
+def _paired_members(
     source: StructType, target: StructType, column: str, *, by_name: bool
 ) -> list[tuple[StructField, StructField]]:
     """Pairs the members of a column's structs with those that are stored in them."""
@@ -115,7 +115,7 @@ def same(source: DataType, target: DataType) -> bool:
     return source.simpleString() == target.simpleString()
 
 
-def _assignable(source: DataType, target: DataType) -> bool:
+def _is_assignable(source: DataType, target: DataType) -> bool:
     """Tells whether Spark stores values of a type without members in a column of another type."""
     if isinstance(source, NullType):
         return True

@@ -50,17 +50,17 @@ class Tables:
         if len(names) == 2 and names[0].lower() in PREFIXES and any(item in names[1] for item in "/:~"):
             return checked_path(names[1], "read")
         known = catalog.registered(self.spark)
-        return known.get(catalog.qualified(self.spark, _name(names))) if known else None
+        return known.get(catalog.qualified(self.spark, _joined_name(names))) if known else None
 
     def read_options(self, names: Sequence[str]) -> Mapping[str, str]:
         """Returns the read options with which this session registered a table."""
-        result = catalog.noted(self.spark, _name(names))
+        result = catalog.noted(self.spark, _joined_name(names))
         return {} if result is None else result.options
 
     def find(self, names: Sequence[str]) -> StatementTarget | None:
         """Finds the target of a statement, registered by any session; after `enable` also a Hudi table of the session's
         catalog. Returns None for other tables."""
-        path, name = self.path_of(names), _name(names)
+        path, name = self.path_of(names), _joined_name(names)
         if path is None and is_enabled(self.spark) and not name.lower().endswith(catalog.SUFFIX):
             entry = entry_of(self.spark, name)
             if entry is not None:
@@ -111,7 +111,7 @@ class StatementTarget:
     @property
     def name(self) -> str:
         """Returns its name as given, with dots."""
-        return _name(self.names)
+        return _joined_name(self.names)
 
     @property
     def shown(self) -> str:
@@ -120,11 +120,11 @@ class StatementTarget:
 
     def view(self, name: str) -> list[Row]:
         """Returns the rows of a report on the table: see the option `view`."""
-        return _rows(remote(self.spark, calls.report, self.path, {read_config.VIEW.key: name}))
+        return _report_rows(remote(self.spark, calls.report, self.path, {read_config.VIEW.key: name}))
 
     def procedure(self, name: str, given: Mapping[str, Any]) -> list[Row]:
         """Returns the rows of a procedure of `hudi_py.inspect.procedures`."""
-        return _rows(remote(self.spark, calls.procedure, self.path, {}, name, given))
+        return _report_rows(remote(self.spark, calls.procedure, self.path, {}, name, given))
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Runs a function of `pyspark_hudi.calls` that changes the table, with write options."""
@@ -209,13 +209,13 @@ def shortened(cursor: Cursor, target: StatementTarget) -> Cursor:
     return Cursor(text, result, next((index for index, item in enumerate(result) if item.start >= place), len(result)))
 
 
-def _rows(report: bytes) -> list[Row]:
+def _report_rows(report: bytes) -> list[Row]:
     with pa.ipc.open_stream(report) as reader:
         result: list[Row] = reader.read_all().to_pylist()
     return result
 
 
-def _name(names: Sequence[str]) -> str:
+def _joined_name(names: Sequence[str]) -> str:
     """Joins the names without Spark's own catalog, the only one."""
     parts = names[1:] if len(names) == 3 and names[0].lower() == _CATALOG else names
     return ".".join(parts)

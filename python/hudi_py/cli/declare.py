@@ -92,7 +92,7 @@ NAMES = NameList()
 _PLACE = click.Path()
 
 
-def _common() -> list[click.Parameter]:
+def _common_options() -> list[click.Parameter]:
     return [
         click.Option(
             ["-o", "--option", "options"],
@@ -168,7 +168,7 @@ def table_command(
             return click.get_current_context().exit(code) if code else None
 
         run.__click_params__ = []  # type: ignore[attr-defined]
-        params = [*place, *own, *_common()]
+        params = [*place, *own, *_common_options()]
         command = click.command(name, cls=kind, params=params, examples=examples, help=about)(run)
         group.add_command(command)
         return command
@@ -193,12 +193,12 @@ def confirm(question: str, yes: bool) -> None:
     """
     if yes:
         return
-    if not _asks():
+    if not _can_ask():
         raise click.UsageError(f"{question} There is no terminal to ask on: confirm with --yes.")
     click.confirm(visible(question), abort=True, err=True)
 
 
-def _asks() -> bool:
+def _can_ask() -> bool:
     return sys.stdin.isatty()
 
 

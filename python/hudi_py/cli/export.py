@@ -145,7 +145,7 @@ def write_rows(
     if shape == "table" and form.output is None:
         show_table(pa.Table.from_batches(list(batches), schema), shown)
         return
-    write = {"csv": _csv, "json": _json, "parquet": _parquet, "arrow": _arrow}.get(shape)
+    write = {"csv": _write_csv, "json": _write_json, "parquet": _write_parquet, "arrow": _write_arrow}.get(shape)
     if write is None:
         raise click.UsageError("A table is for the terminal: give --to csv, json, parquet or arrow with --output.")
     if form.output is None:
@@ -163,7 +163,7 @@ def write_rows(
             progress.read(batch.num_rows)
 
     try:
-        with _appearing(form.output) as file:
+        with _appearing_file(form.output) as file:
             write(file, followed(), schema)
     finally:
         progress.close()
@@ -177,13 +177,13 @@ def show_table(rows: pa.Table, most: int | None = None) -> None:
     names = sorted(rows.schema.names, key=lambda name: name in META_FIELDS)
     columns = [number(name) if _is_number(rows.schema.field(name).type) else ScreenColumn(name) for name in names]
     listed = rows if most is None else rows.slice(0, most)
-    values = [_texts(listed[name]) for name in names]
+    values = [_column_texts(listed[name]) for name in names]
     screen.table(columns, list(zip(*values, strict=True)), empty="No rows.")
     if most is not None and rows.num_rows > most:
         screen.note(f"The first {most} rows; see more with --limit, or all with --output FILE.")
 
 
-def _texts(column: pa.ChunkedArray) -> list[Any]:
+def _column_texts(column: pa.ChunkedArray) -> list[Any]:
     """Formats values of a column for people: null is empty; numbers are plain, so that they can be copied."""
     convert = converter(column.type)
     result = column.to_pylist() if convert is None else [convert(item) for item in column.to_pylist()]
@@ -203,54 +203,54 @@ def converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
     result = next((convert for fits, convert in _CONVERTERS if fits(kind)), None)
     if pa.types.is_struct(kind):
         members = {field.name: converter(field.type) for field in kind}
-        result = lambda value: {name: _apply(members[name], part) for name, part in value.items()}  # noqa: E731
+        result = lambda value: {name: _convert_value(members[name], part) for name, part in value.items()}  # noqa: E731
     elif pa.types.is_map(kind):
         item = converter(kind.item_type)
-        result = lambda value: {str(key): _apply(item, part) for key, part in value}  # noqa: E731
+        result = lambda value: {str(key): _convert_value(item, part) for key, part in value}  # noqa: E731
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         element = converter(kind.value_type)
-        result = lambda value: [_apply(element, part) for part in value]  # noqa: E731
+        result = lambda value: [_convert_value(element, part) for part in value]  # noqa: E731
     if result is None:
         return None
     return lambda value: None if value is None else result(value)
 
 
-def _apply(convert: Callable[[Any], Any] | None, value: Any) -> Any:
+def _convert_value(convert: Callable[[Any], Any] | None, value: Any) -> Any:
     return value if convert is None else convert(value)
 
 
-def _float(value: float) -> float | str:
+def _float_json(value: float) -> float | str:
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
-def _time(value: datetime) -> str:
+def _time_json(value: datetime) -> str:
     if value.tzinfo is None:
         return value.isoformat()
     return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
 
 
 def _short_float(value: float) -> float | str:
-    return _float(float(str(np.float32(value))))  # 0.1, not 0.10000000149011612
+    return _float_json(float(str(np.float32(value))))  # 0.1, not 0.10000000149011612
 
 
-def _iso(value: date | time) -> str:
+def _iso_text(value: date | time) -> str:
     return value.isoformat()
 
 
-def _base64(value: bytes) -> str:
+def _base64_text(value: bytes) -> str:
     return base64.b64encode(value).decode("ascii")
 
 
 _CONVERTERS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]]]] = (
     (pa.types.is_float32, _short_float),
-    (pa.types.is_floating, _float),
-    (pa.types.is_timestamp, _time),
-    (pa.types.is_date, _iso),
-    (pa.types.is_time, _iso),
+    (pa.types.is_floating, _float_json),
+    (pa.types.is_timestamp, _time_json),
+    (pa.types.is_date, _iso_text),
+    (pa.types.is_time, _iso_text),
     (pa.types.is_decimal, str),
-    (is_bytes, _base64),
+    (is_bytes, _base64_text),
 )
 """Converters of scalar types to JSON, with tests for types; the first match counts."""
 
@@ -266,13 +266,13 @@ def json_rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any]]:
         yield dict(zip(names, row, strict=True))
 
 
-def _json(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+def _write_json(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
     for batch in batches:
         lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in json_rows(batch))
         file.write("".join(visible_json(line) + "\n" for line in lines).encode())
 
 
-def _csv(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+def _write_csv(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
     """Writes CSV with a header. Nested values and bytes are text, as in JSON."""
     texts = {
         field.name
@@ -291,18 +291,18 @@ def _csv(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) 
 
 def _as_text(array: pa.Array) -> pa.Array:
     convert = converter(array.type)
-    values = [_apply(convert, value) for value in array.to_pylist()]
+    values = [_convert_value(convert, value) for value in array.to_pylist()]
     texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
     return pa.array(texts, pa.string())
 
 
-def _parquet(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+def _write_parquet(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(batch)
 
 
-def _arrow(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+def _write_arrow(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
     """Writes an Arrow stream, which programs can also read from a pipe."""
     with pa.ipc.new_stream(file, schema) as writer:
         for batch in batches:
@@ -310,7 +310,7 @@ def _arrow(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema
 
 
 @contextmanager
-def _appearing(path: str) -> Iterator[IO[bytes]]:
+def _appearing_file(path: str) -> Iterator[IO[bytes]]:
     """Opens a file that gets its name only once it is complete."""
     unfinished = f"{path}.part"
     try:
@@ -332,7 +332,7 @@ def sql(target: CommandTarget, query: str, tables: Iterable[str], as_of: str | N
     shape = form.resolved(target.as_json)
     scans = {
         name: hudi_py.open_table(path, target.options, storage_options=target.storage_options).scan(as_of=as_of)
-        for name, path in _named(tables).items()
+        for name, path in _named_tables(tables).items()
     }
     connection = duckdb.connect()
     try:
@@ -347,7 +347,7 @@ def sql(target: CommandTarget, query: str, tables: Iterable[str], as_of: str | N
         write_rows(result.to_batches(), result.schema, form, shape)
 
 
-def _named(tables: Iterable[str]) -> dict[str, str]:
+def _named_tables(tables: Iterable[str]) -> dict[str, str]:
     result: dict[str, str] = {}
     for given in tables:
         name, separator, path = given.partition("=")

@@ -19,7 +19,7 @@ def examine(target: CommandTarget, full: bool) -> bool:
     if target.as_json:
         Screen().json(result.to_dict())
     else:
-        _show(Screen(), target, result)
+        _show_diagnosis(Screen(), target, result)
     return result.healthy
 
 
@@ -30,10 +30,10 @@ def mend(target: CommandTarget, *, full: bool, lose_rows: bool, dry_run: bool, y
         target.path, target.options, full=full, lose_rows=lose_rows, storage_options=storage_options
     )
     if dry_run or not plan.steps:
-        screen.json({"dry_run": dry_run, **plan.to_dict()}) if target.as_json else _plan(screen, plan)
+        screen.json({"dry_run": dry_run, **plan.to_dict()}) if target.as_json else _show_plan(screen, plan)
         return
     if not target.as_json:
-        _plan(screen, plan)
+        _show_plan(screen, plan)
     confirm(f"Carry out {counted(len(plan.steps), 'step')} on {plan.uri}?", yes)
     report = hudi_py.repair(target.path, plan, target.options, storage_options=storage_options)
     if target.as_json:
@@ -70,23 +70,23 @@ def kept(target: CommandTarget) -> None:
 def undo(target: CommandTarget, id: str) -> None:
     """Implements `hudi-py repairs undo`."""
     result = hudi_py.undo_repair(target.path, id, target.options, storage_options=target.storage_options)
-    _answer(target, result, f"Undone: the repair {id}. {counted(result.num_kept, 'file')} brought back.")
+    _print_repair(target, result, f"Undone: the repair {id}. {counted(result.num_kept, 'file')} brought back.")
 
 
 def forget(target: CommandTarget, id: str) -> None:
     """Implements `hudi-py repairs forget`."""
     result = hudi_py.forget_repair(target.path, id, target.options, storage_options=target.storage_options)
-    _answer(target, result, f"Deleted what the repair {id} had kept: {counted(result.num_kept, 'file')}.")
+    _print_repair(target, result, f"Deleted what the repair {id} had kept: {counted(result.num_kept, 'file')}.")
 
 
-def _answer(target: CommandTarget, repair: KeptRepair, sentence: str) -> None:
+def _print_repair(target: CommandTarget, repair: KeptRepair, sentence: str) -> None:
     if target.as_json:
         Screen().json(repair.to_dict())
     else:
         Screen().line(sentence)
 
 
-def _show(screen: Screen, target: CommandTarget, diagnosis: Diagnosis) -> None:
+def _show_diagnosis(screen: Screen, target: CommandTarget, diagnosis: Diagnosis) -> None:
     bad = sum(finding.severity >= Severity.WARNING for finding in diagnosis.findings)
     screen.title(diagnosis.uri, "healthy" if diagnosis.healthy else f"{counted(bad, 'finding')} to mend")
     for finding in diagnosis.findings:
@@ -104,7 +104,7 @@ def _show(screen: Screen, target: CommandTarget, diagnosis: Diagnosis) -> None:
         screen.path(f"See what a repair would do: hudi-py repair {target.path} --dry-run")
 
 
-def _plan(screen: Screen, plan: RepairPlan) -> None:
+def _show_plan(screen: Screen, plan: RepairPlan) -> None:
     if not plan.steps:
         screen.line("There is nothing to repair." if not plan.left else "No repair mends what was found:")
     for index, step in enumerate(plan.steps, 1):

@@ -176,13 +176,13 @@ def options(words: tuple[str, ...], as_json: bool) -> None:
 
     known = [(option, reference(option)) for option in ALL if not option.internal]
     lowered = [word.lower() for word in words]
-    ranked = [(_rank(lowered, " ".join(option.keys), told["meaning"].lower()), told) for option, told in known]
+    ranked = [(_match_rank(lowered, " ".join(option.keys), told["meaning"].lower()), told) for option, told in known]
     for rank, told in sorted(ranked, key=lambda pair: pair[0]):
         if rank < _NO_MATCH:
-            click.echo(json.dumps(told) if as_json else _shown(told))
+            click.echo(json.dumps(told) if as_json else _option_text(told))
 
 
-def _rank(words: Sequence[str], keys: str, meaning: str) -> int:
+def _match_rank(words: Sequence[str], keys: str, meaning: str) -> int:
     """Rates how well an option matches, by its worst word: 0 for a part of the key, 1 for text within a part, 2 for a
     word of the meaning, 3 for text within a word."""
     places = (set(re.split(r"[._ ]", keys)), keys, set(re.findall(r"\w+", meaning)), meaning)
@@ -190,7 +190,7 @@ def _rank(words: Sequence[str], keys: str, meaning: str) -> int:
     return max(ranks, default=0)
 
 
-def _shown(told: dict[str, Any]) -> str:
+def _option_text(told: dict[str, Any]) -> str:
     meaning = {"refused": "Refused: ", "harmless": "No effect: "}.get(told["treated"], "") + told["meaning"]
     lines = [told["option"], *textwrap.wrap(meaning, _WIDTH, initial_indent="  ", subsequent_indent="  ")]
     for name in ("default", "values", "accepted", "also", "since", "example"):

@@ -39,7 +39,7 @@ def show(target: CommandTarget) -> None:
     if result.read_only:
         screen.line(f"Read only: {result.read_only}", "yellow")
     screen.line()
-    screen.facts([*_is(result), *_holds(result), *_does(result, table)])
+    screen.facts([*_identity_facts(result), *_content_facts(result), *_activity_facts(result, table)])
     screen.heading("Next")
     if not result.next:
         screen.line("  Nothing is due." if result.services else "  Nothing.")
@@ -118,13 +118,13 @@ def sizes(files: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in files:
         if row["base_file"]:
             by_partition.setdefault(row["partition"], []).append(row["base_bytes"])
-    result = [_spread(partition, values) for partition, values in sorted(by_partition.items())]
+    result = [_size_spread(partition, values) for partition, values in sorted(by_partition.items())]
     if len(result) > 1:
-        result.append(_spread(_ALL_PARTITIONS, [size for values in by_partition.values() for size in values]))
+        result.append(_size_spread(_ALL_PARTITIONS, [size for values in by_partition.values() for size in values]))
     return result
 
 
-def _is(overview: Overview) -> list[tuple[str, str]]:
+def _identity_facts(overview: Overview) -> list[tuple[str, str]]:
     wins = {
         "EVENT_TIME_ORDERING": f"with the greatest {', '.join(overview.ordered_by)}",
         "COMMIT_TIME_ORDERING": "written last",
@@ -137,7 +137,7 @@ def _is(overview: Overview) -> list[tuple[str, str]]:
     ]
 
 
-def _holds(overview: Overview) -> list[tuple[str, str]]:
+def _content_facts(overview: Overview) -> list[tuple[str, str]]:
     groups = f"{counted(overview.num_file_groups, 'file group')} in {counted(overview.num_partitions, 'partition')}"
     logs = (
         f"{counted(overview.num_log_files, 'log file')}, {show_bytes(overview.log_bytes)}, in "
@@ -150,7 +150,7 @@ def _holds(overview: Overview) -> list[tuple[str, str]]:
     ]
 
 
-def _does(overview: Overview, table: Table) -> list[tuple[str, str]]:
+def _activity_facts(overview: Overview, table: Table) -> list[tuple[str, str]]:
     zone = table_zone(TableConfig(dict(table.properties)))
     facts: list[tuple[str, str]] = []
     last = overview.last_write
@@ -170,7 +170,7 @@ def _does(overview: Overview, table: Table) -> list[tuple[str, str]]:
     return facts
 
 
-def _spread(partition: str, values: Sequence[int]) -> dict[str, Any]:
+def _size_spread(partition: str, values: Sequence[int]) -> dict[str, Any]:
     low, median, high = (int(item) for item in np.percentile(values, (0, 50, 95)))
     return {
         "partition": partition,

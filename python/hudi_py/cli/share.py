@@ -61,7 +61,7 @@ def register(target: CommandTarget, catalogs: list[str] | None, database: str | 
         screen.json(report.to_dict())
         return
     for entry in report.entries:
-        screen.line(f"{entry.name} is {_DONE[entry.done]} {entry.catalog}{_partitions(entry)}.")
+        screen.line(f"{entry.name} is {_DONE[entry.done]} {entry.catalog}{_partition_counts(entry)}.")
 
 
 @_GROUP.group("iceberg")
@@ -138,7 +138,7 @@ def unpublish(target: CommandTarget, catalog: str | None, name: str | None, yes:
         screen.line(f"Removed {counted(count, 'file')}." if count else "Nothing was published.")
 
 
-def _partitions(entry: Registered) -> str:
+def _partition_counts(entry: Registered) -> str:
     counts = (
         (entry.partitions_added, "added"),
         (entry.partitions_changed, "changed"),

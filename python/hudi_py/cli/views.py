@@ -56,7 +56,7 @@ def timeline(target: CommandTarget, wanted: InstantFilter) -> None:
             *([row["state"].lower()] if states else []),
             (row["operation"] or "").lower(),
             *(row[name] for name in _WROTE[1:4]),
-            _size(row["num_bytes"]),
+            _size_text(row["num_bytes"]),
             readable(row["completion_time"]),
         ]
         for row in result
@@ -92,9 +92,9 @@ def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str |
             row["partition"],
             row["file_id"],
             row["base_instant"],
-            _size(row["base_bytes"]) if row["base_file"] else "",
+            _size_text(row["base_bytes"]) if row["base_file"] else "",
             len(row["log_files"]) or None,
-            _size(row["log_bytes"] or None),
+            _size_text(row["log_bytes"] or None),
         ]
         for row in result
     ]
@@ -133,8 +133,8 @@ def schema(target: CommandTarget, meta: bool, as_of: str | None) -> None:
             "name": field.name,
             "type": str(field.type),
             "nullable": field.nullable,
-            "record_key": field.name in _names(config["recordkey.fields"]),
-            "partition": field.name in _names(config["partition.fields"]),
+            "record_key": field.name in _field_names(config["recordkey.fields"]),
+            "partition": field.name in _field_names(config["partition.fields"]),
         }
         for field in columns
         if meta or field.name not in META_FIELDS
@@ -146,7 +146,7 @@ def schema(target: CommandTarget, meta: bool, as_of: str | None) -> None:
     heads = [ScreenColumn("column", keep=True), ScreenColumn("type"), ScreenColumn("role", keep=True)]
     heads += [ScreenColumn("null", keep=True)] if required else []
     rows = [
-        [row["name"], row["type"], _role(row), *(["" if row["nullable"] else "not null"] if required else [])]
+        [row["name"], row["type"], _column_role(row), *(["" if row["nullable"] else "not null"] if required else [])]
         for row in result
     ]
     screen.table(heads, rows, empty="No columns: nothing has been written.")
@@ -220,14 +220,14 @@ def locks(target: CommandTarget) -> None:
         )
 
 
-def _size(size: int | None) -> str | None:
+def _size_text(size: int | None) -> str | None:
     return None if size is None else show_bytes(size)
 
 
-def _names(text: str) -> list[str]:
+def _field_names(text: str) -> list[str]:
     """Returns the names of fields, without the `:TYPE` of custom key generators."""
     return [part.strip().split(":")[0] for part in text.split(",")]
 
 
-def _role(row: Mapping[str, Any]) -> str:
+def _column_role(row: Mapping[str, Any]) -> str:
     return ", ".join(name.replace("_", " ") for name in ("record_key", "partition") if row[name])

@@ -31,7 +31,7 @@ _NOT_BUILT = {
 }
 
 
-def _strategy(package: str, known: tuple[str, ...], renamed: Mapping[str, str]) -> Callable[[str], str]:
+def _strategy_parser(package: str, known: tuple[str, ...], renamed: Mapping[str, str]) -> Callable[[str], str]:
     """Returns the parser of a class name, which may lack its package."""
 
     def parse(value: str) -> str:
@@ -44,7 +44,7 @@ def _strategy(package: str, known: tuple[str, ...], renamed: Mapping[str, str]) 
     return parse
 
 
-def _layout(value: str) -> str:
+def _parse_layout(value: str) -> str:
     result = value.strip().upper().replace("Z-ORDER", "ZORDER")
     if result not in LAYOUTS:
         raise ValueError("one of " + ", ".join(LAYOUTS))
@@ -83,7 +83,7 @@ ASYNC_MAX_COMMITS = integer(
 PLAN_STRATEGY: Option[str] = Option(
     f"{_PLAN}class",
     "class name",
-    _strategy(_PLANS_PACKAGE, (SIZE_BASED, SINGLE_FILE), {"JavaSizeBasedClusteringPlanStrategy": SIZE_BASED}),
+    _strategy_parser(_PLANS_PACKAGE, (SIZE_BASED, SINGLE_FILE), {"JavaSizeBasedClusteringPlanStrategy": SIZE_BASED}),
     SIZE_BASED,
     f"How file slices are grouped: {SIZE_BASED} fills groups of up to `{_PLAN}max.bytes.per.group` with them, "
     f"{SINGLE_FILE} makes a group of each. With or without the package.",
@@ -93,7 +93,9 @@ PLAN_STRATEGY: Option[str] = Option(
 RUN_STRATEGY: Option[str] = Option(
     "hoodie.clustering.execution.strategy.class",
     "class name",
-    _strategy(RUNS_PACKAGE, (SORT_AND_SIZE, SINGLE_FILE_SORT), {"JavaSortAndSizeExecutionStrategy": SORT_AND_SIZE}),
+    _strategy_parser(
+        RUNS_PACKAGE, (SORT_AND_SIZE, SINGLE_FILE_SORT), {"JavaSortAndSizeExecutionStrategy": SORT_AND_SIZE}
+    ),
     SORT_AND_SIZE,
     f"What a plan says of how it is run: {SORT_AND_SIZE} writes files of up to `{_PLAN}target.file.max.bytes`, "
     f"{SINGLE_FILE_SORT} one file for each group. With or without the package.",
@@ -195,7 +197,7 @@ SORT_COLUMNS = names(
 LAYOUT: Option[str] = Option(
     "hoodie.layout.optimize.strategy",
     "choice",
-    _layout,
+    _parse_layout,
     "LINEAR",
     "How rows are sorted by several columns: by one after the other, or along a Z-order or Hilbert curve, in which "
     "rows lie close that are close in all columns.",

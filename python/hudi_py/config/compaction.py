@@ -20,7 +20,7 @@ STRATEGIES = (
 """Class names of the strategies, without their package."""
 
 
-def _strategies(value: str) -> tuple[str, ...]:
+def _parse_strategies(value: str) -> tuple[str, ...]:
     names = []
     for part in value.split(","):
         name = part.strip().removeprefix(_PACKAGE)
@@ -74,7 +74,7 @@ MAX_DELTA_SECONDS = integer(
 STRATEGY: Option[tuple[str, ...]] = Option(
     "hoodie.compaction.strategy",
     "comma-separated list",
-    _strategies,
+    _parse_strategies,
     ("LogFileSizeBasedCompactionStrategy",),
     "Which file groups a compaction takes, and in which order: "
     + ", ".join(f"`{name}`" for name in STRATEGIES)

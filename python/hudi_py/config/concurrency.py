@@ -31,7 +31,7 @@ PROVIDERS: Final = (
 _BY_NAME: Final = {spelling.lower(): name for name in PROVIDERS for spelling in (name, name.rpartition(".")[2])}
 
 
-def _provider(value: str) -> str:
+def _parse_provider(value: str) -> str:
     found = _BY_NAME.get(value.strip().lower())
     if found is None:
         raise ValueError("one of " + ", ".join(PROVIDERS) + ", with or without the package")
@@ -41,7 +41,7 @@ def _provider(value: str) -> str:
 LOCK_PROVIDER: Option[str | None] = Option(
     "hoodie.write.lock.provider",
     "choice",
-    _provider,
+    _parse_provider,
     None,
     "What holds the table lock; the name may be given without its package. Default: `StorageBasedLockProvider` on "
     "object stores, `FileSystemBasedLockProvider` elsewhere. All writers of a table, including Apache Hudi, must use "

@@ -46,7 +46,7 @@ EXTRACTORS: Final = tuple(
 )
 
 
-def _tools(value: str) -> tuple[str, ...]:
+def _parse_tools(value: str) -> tuple[str, ...]:
     """Maps Apache Hudi's sync classes to the names of catalogs."""
     given = [part.strip() for part in value.split(",") if part.strip()]
     unknown = [name for name in given if name not in _TOOLS]
@@ -55,7 +55,7 @@ def _tools(value: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_TOOLS[name] for name in given))
 
 
-def _catalogs(value: str) -> tuple[str, ...]:
+def _parse_catalogs(value: str) -> tuple[str, ...]:
     given = [part.strip().lower() for part in value.split(",") if part.strip()]
     unknown = [name for name in given if name not in CATALOGS]
     if unknown:
@@ -74,7 +74,7 @@ META_ENABLED = flag("hoodie.datasource.meta.sync.enable", f"The same as `{_HIVE}
 CHOSEN: Option[tuple[str, ...]] = Option(
     "hoodie.py.sync.catalogs",
     "comma-separated list",
-    _catalogs,
+    _parse_catalogs,
     (),
     "The catalogs to register with: `hms`, `glue`, `polaris` and `unity`. Default: those of "
     f"`hoodie.meta.sync.client.tool.class` and `{_HIVE}mode`, else `hms`.",
@@ -84,7 +84,7 @@ CHOSEN: Option[tuple[str, ...]] = Option(
 TOOLS: Option[tuple[str, ...]] = Option(
     "hoodie.meta.sync.client.tool.class",
     "comma-separated list",
-    _tools,
+    _parse_tools,
     (),
     "Apache Hudi's classes for `hms` and `glue`: `org.apache.hudi.hive.HiveSyncTool`, "
     "`org.apache.hudi.aws.sync.AwsGlueCatalogSyncTool`.",

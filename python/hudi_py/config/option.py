@@ -157,7 +157,7 @@ def declared(names: Mapping[str, object], *before: tuple[Option[Any], ...]) -> t
 
 def text(key: str, help: str, scope: Scope, default: str, **more: Any) -> Option[str]:
     """Declares an option that holds text."""
-    return Option(key, "text", _text, default, help, scope, **more)
+    return Option(key, "text", _parse_text, default, help, scope, **more)
 
 
 def optional_text(key: str, help: str, scope: Scope, **more: Any) -> Option[str | None]:
@@ -167,17 +167,17 @@ def optional_text(key: str, help: str, scope: Scope, **more: Any) -> Option[str 
 
 def names(key: str, help: str, scope: Scope, **more: Any) -> Option[tuple[str, ...]]:
     """Declares an option that holds a comma-separated list."""
-    return Option(key, "comma-separated list", _names, (), help, scope, **more)
+    return Option(key, "comma-separated list", _parse_names, (), help, scope, **more)
 
 
 def pairs(key: str, help: str, scope: Scope, **more: Any) -> Option[tuple[tuple[str, str], ...]]:
     """Declares an option that holds comma-separated pairs `name=value`."""
-    return Option(key, "comma-separated pairs name=value", _pairs, (), help, scope, **more)
+    return Option(key, "comma-separated pairs name=value", _parse_pairs, (), help, scope, **more)
 
 
 def flag(key: str, help: str, scope: Scope, default: bool, **more: Any) -> Option[bool]:
     """Declares an option that is `true` or `false`."""
-    return Option(key, _FLAG, _flag, default, help, scope, **more)
+    return Option(key, _FLAG, _parse_flag, default, help, scope, **more)
 
 
 def integer(
@@ -185,38 +185,38 @@ def integer(
 ) -> Option[int]:
     """Declares an option that holds a whole number of at least `minimum`."""
     kind = f"whole number{' of ' + unit if unit else ''}, at least {minimum}"
-    return Option(key, kind, _bounded(int, kind, minimum, math.inf), default, help, scope, **more)
+    return Option(key, kind, _bounded_parser(int, kind, minimum, math.inf), default, help, scope, **more)
 
 
 def number(key: str, help: str, scope: Scope, default: float, *, low: float, high: float, **more: Any) -> Option[float]:
     """Declares an option that holds a number from `low` to `high`, both included."""
     kind = f"number from {low:g} to {high:g}"
-    return Option(key, kind, _bounded(float, kind, low, high), default, help, scope, **more)
+    return Option(key, kind, _bounded_parser(float, kind, low, high), default, help, scope, **more)
 
 
 def choice(key: str, help: str, scope: Scope, default: str, choices: tuple[str, ...], **more: Any) -> Option[str]:
     """Declares an option with a few values, in any case; the result has the spelling in `choices`."""
-    return Option(key, "choice", _choice(choices), default, help, scope, choices=choices, **more)
+    return Option(key, "choice", _choice_parser(choices), default, help, scope, choices=choices, **more)
 
 
 def optional_choice(key: str, help: str, scope: Scope, choices: tuple[str, ...], **more: Any) -> Option[str | None]:
     """Declares an option with a few values; None if it is not set."""
-    return Option(key, "choice", _choice(choices), None, help, scope, choices=choices, **more)
+    return Option(key, "choice", _choice_parser(choices), None, help, scope, choices=choices, **more)
 
 
 def harmless(key: str, help: str, scope: Scope, *aliases: str, unless: tuple[str, ...] | None = None) -> Option[str]:
     """Declares an option that is accepted without effect. Values that do not match `unless` cause a warning."""
     why = "" if unless is None else help
     policy = Policy.HARMLESS
-    return Option(key, "text", _text, "", help, scope, policy, aliases=aliases, why=why, accepts=unless or ())
+    return Option(key, "text", _parse_text, "", help, scope, policy, aliases=aliases, why=why, accepts=unless or ())
 
 
 def refused(key: str, why: str, scope: Scope, *aliases: str, accepts: tuple[str, ...] = ("", "false")) -> Option[str]:
     """Declares an option whose behaviour is not built; only values in `accepts` are accepted."""
-    return Option(key, "text", _text, "", "", scope, Policy.REFUSED, aliases=aliases, why=why, accepts=accepts)
+    return Option(key, "text", _parse_text, "", "", scope, Policy.REFUSED, aliases=aliases, why=why, accepts=accepts)
 
 
-def _text(value: str) -> str:
+def _parse_text(value: str) -> str:
     return value.strip()
 
 
@@ -224,11 +224,11 @@ def _optional_text(value: str) -> str | None:
     return value.strip() or None
 
 
-def _names(value: str) -> tuple[str, ...]:
+def _parse_names(value: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def _pairs(value: str) -> tuple[tuple[str, str], ...]:
+def _parse_pairs(value: str) -> tuple[tuple[str, str], ...]:
     result = [pair.partition("=") for pair in value.split(",") if pair.strip()]
     for name, equals, _ in result:
         if not equals:
@@ -236,14 +236,14 @@ def _pairs(value: str) -> tuple[tuple[str, str], ...]:
     return tuple((name.strip(), text.strip()) for name, _, text in result)
 
 
-def _flag(value: str) -> bool:
+def _parse_flag(value: str) -> bool:
     lowered = value.strip().lower()
     if lowered not in ("true", "false"):
         raise ValueError(_FLAG)
     return lowered == "true"
 
 
-def _bounded(convert: Callable[[str], N], kind: str, low: float, high: float) -> Callable[[str], N]:
+def _bounded_parser(convert: Callable[[str], N], kind: str, low: float, high: float) -> Callable[[str], N]:
     def parse(value: str) -> N:
         try:
             result = convert(value.strip())
@@ -256,7 +256,7 @@ def _bounded(convert: Callable[[str], N], kind: str, low: float, high: float) ->
     return parse
 
 
-def _choice(choices: tuple[str, ...]) -> Callable[[str], str]:
+def _choice_parser(choices: tuple[str, ...]) -> Callable[[str], str]:
     by_upper = {value.upper(): value for value in choices}
 
     def parse(value: str) -> str:

@@ -14,7 +14,7 @@ _OLD_DATES = "hoodie.deltastreamer.keygen.timebased."
 _NO_MODE = "mergers and payloads of one's own are not built yet"
 
 
-def _version(value: str) -> int:
+def _parse_version(value: str) -> int:
     if value.strip() not in ("6", "8", "9"):
         raise ValueError("one of 6, 8, 9")
     return int(value)
@@ -39,7 +39,7 @@ TABLE_TYPE = choice(
 TABLE_VERSION: Option[int] = Option(
     "hoodie.write.table.version",
     "choice",
-    _version,
+    _parse_version,
     9,
     "Version of a new table. An existing table keeps its version.",
     Scope.TABLE,

@@ -91,16 +91,16 @@ class ErasurePlan(Spoken):
                 f"to erase: {self.asked}: {counted(self.num_rows, 'row')} of the newest state, "
                 f"{counted(self.num_versions, 'version')} in {counted(len(self._data), 'data file')} ({files} read)"
             )
-        yield from _listed("Would be written again without the rows", self.rewritten)
-        yield from _listed("Would be removed", self.removed)
+        yield from _listed_lines("Would be written again without the rows", self.rewritten)
+        yield from _listed_lines("Would be removed", self.removed)
         if self.indexes:
             yield f"Would be built anew: {', '.join(self.indexes)}"
         if self.published:
             yield "Would be published anew, without earlier snapshots: the Iceberg metadata"
-        yield from _listed("Savepoints that keep such files", self.savepoints)
-        yield from _listed("In the way", self.in_the_way)
-        yield from _listed(_OUTSIDE, self.outside)
-        yield from _listed("Not read", [f"{path}: {why}" for path, why in self.searched.unread.items()])
+        yield from _listed_lines("Savepoints that keep such files", self.savepoints)
+        yield from _listed_lines("In the way", self.in_the_way)
+        yield from _listed_lines(_OUTSIDE, self.outside)
+        yield from _listed_lines("Not read", [f"{path}: {why}" for path, why in self.searched.unread.items()])
 
     @property
     def _data(self) -> set[str]:
@@ -172,23 +172,23 @@ class ErasureReport(Spoken):
         yield f"{self.began} to {self.ended}, {self.program}"
         for number, step in enumerate(self.steps, 1):
             yield f"{number}. {step.sentence}"
-        yield from _found(self.before)
+        yield from _found_files(self.before)
         if self.before.traces:
             gone = len(self.before.traces) - len(self.removed)
             yield "Gone since: all of them" if not gone else f"Gone since: {len(self.removed):,}, all but {gone:,}"
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.after.files.items()))
         yield f"Read again: {counted(self.after.num_files, 'file')} ({kinds})"
-        yield from _listed("Left", list(map(_shown, self.left)))
-        yield from _listed("Not read", [f"{path}: {why}" for path, why in self.after.unread.items()])
-        yield from _listed(_OUTSIDE, self.outside)
+        yield from _listed_lines("Left", list(map(_trace_text, self.left)))
+        yield from _listed_lines("Not read", [f"{path}: {why}" for path, why in self.after.unread.items()])
+        yield from _listed_lines(_OUTSIDE, self.outside)
         if self.complete:
             yield "Nothing of the rows was found."
 
 
-def _found(searched: Searched) -> Iterator[str]:
+def _found_files(searched: Searched) -> Iterator[str]:
     """Yields the files that contained something, summarised if they derive from others."""
     own = [trace for trace in searched.traces if trace.kind not in _DERIVED]
-    yield from _listed("Found in", list(map(_shown, own)))
+    yield from _listed_lines("Found in", list(map(_trace_text, own)))
     for kind in _DERIVED:
         some = [trace for trace in searched.traces if trace.kind == kind]
         if some:
@@ -196,12 +196,12 @@ def _found(searched: Searched) -> Iterator[str]:
             yield f"Found in {counted(len(some), 'file')} of {_DERIVED[kind]}, {counted(times, 'time')}"
 
 
-def _shown(trace: Trace) -> str:
+def _trace_text(trace: Trace) -> str:
     note = f" ({trace.note})" if trace.note else ""
     return f"{trace.path}: {trace.kind}, {trace.count:,}{note}"
 
 
-def _listed(title: str, items: Sequence[str]) -> Iterator[str]:
+def _listed_lines(title: str, items: Sequence[str]) -> Iterator[str]:
     if not items:
         return
     yield f"{title}: {len(items):,}"

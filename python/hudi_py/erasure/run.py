@@ -70,7 +70,7 @@ class ErasureMethods(ABC):
             UnsupportedTableError: the table cannot be written, or its logs cannot be compacted.
         """
         with self._serving("erase rows of", options) as context:
-            return erase(context, filter, _keys(keys), delete_savepoints=delete_savepoints, reference=reference)
+            return erase(context, filter, _checked_keys(keys), delete_savepoints=delete_savepoints, reference=reference)
 
     def preview_erase(
         self,
@@ -82,7 +82,7 @@ class ErasureMethods(ABC):
         """Returns what `erase` would do now, and what prevents it. Reads every file of the table, and changes nothing.
         For arguments and errors see there."""
         with self._serving("look for rows of", options) as context:
-            return plan_erasure(context, filter, _keys(keys))
+            return plan_erasure(context, filter, _checked_keys(keys))
 
     @abstractmethod
     def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
@@ -111,7 +111,7 @@ def erase(
         ConfigError, SchemaMismatchError, UnsupportedTableError: as `prepare`.
         LockError: the table lock could not be acquired in time.
     """
-    began, uri = _now(), context.storage.uri
+    began, uri = _utc_now(), context.storage.uri
     prepared = prepare(context, condition, keys)
     plan = prepared.plan
     savepoints = [] if delete_savepoints else [f"the savepoint {savepoint}" for savepoint in plan.savepoints]
@@ -133,7 +133,7 @@ def erase(
         plan.asked,
         reference,
         began,
-        _now(),
+        _utc_now(),
         f"hudi-py {metadata.version('hudi-py')}",
         steps,
         plan.searched,
@@ -199,17 +199,17 @@ class _Erasure:
         service = Compaction(always=True, groups=self.prepared.groups)
         done = service.schedule_and_run(self.context)
         if done.instant is not None:
-            yield ErasureStep("compaction", done.instant, _sentence(str(done)))
+            yield ErasureStep("compaction", done.instant, _as_sentence(str(done)))
 
     def _clean(self) -> Iterator[ErasureStep]:
         context, service = self.context, Cleaning(groups=self.prepared.groups)
         for instant in pending_instants(service, context):
             done = execute_all(service, context, service.begin(context, instant))
-            yield ErasureStep("clean", done.instant, _sentence(str(done)))
+            yield ErasureStep("clean", done.instant, _as_sentence(str(done)))
         done = service.schedule_and_run(context)
         if done.instant is not None:
             self.failed += done.failed
-            yield ErasureStep("clean", done.instant, _sentence(str(done)))
+            yield ErasureStep("clean", done.instant, _as_sentence(str(done)))
 
     def _indexes(self, names: tuple[str, ...]) -> ErasureStep:
         built = rebuild(self.context, names=names)
@@ -230,14 +230,14 @@ class _Erasure:
         yield ErasureStep("iceberg", None, f"Published to Iceberg anew; {counted(removed, 'file')} of before removed")
 
 
-def _sentence(text: str) -> str:
+def _as_sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _now() -> str:
+def _utc_now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def _keys(given: str | Iterable[object] | None) -> frozenset[str] | None:
+def _checked_keys(given: str | Iterable[object] | None) -> frozenset[str] | None:
     texts = key_texts(given)
     return None if texts is None else frozenset(texts)

@@ -65,7 +65,7 @@ class Search:
         def one(info: FileInfo) -> pa.Array:
             parts = [
                 rows[RECORD_KEY].filter(pa.array(satisfied(condition, rows)))
-                for rows in self.data.versions(info, _place(info.path))
+                for rows in self.data.versions(info, _partition_place(info.path))
             ]
             return pa.chunked_array(parts, pa.string()).unique()
 
@@ -88,7 +88,7 @@ class Search:
             lambda info: self._tried(lambda item: self._versions(item, wanted), info, unread), data, self.threads
         )
         traces = [
-            Trace(info.path, kind_of(info.path), count, _note(info.path))
+            Trace(info.path, kind_of(info.path), count, _kept_note(info.path))
             for info, count in zip(data, counted, strict=True)
             if count
         ]
@@ -107,9 +107,10 @@ class Search:
         return sorted(self.storage.walk(""), key=lambda info: info.path)
 
     def _versions(self, info: FileInfo, wanted: ErasureScope) -> int:
-        partition = _place(info.path)[1]
+        partition = _partition_place(info.path)[1]
         return sum(
-            int(np.count_nonzero(wanted.mask(rows, partition))) for rows in self.data.versions(info, _place(info.path))
+            int(np.count_nonzero(wanted.mask(rows, partition)))
+            for rows in self.data.versions(info, _partition_place(info.path))
         )
 
     def _tried(self, work: Callable[[FileInfo], _T], info: FileInfo, unread: dict[str, str] | None = None) -> _T | None:
@@ -201,7 +202,7 @@ class _Judge:
             return 0, ""
         if info.size > _MAX_BYTES:
             raise ValueError(f"{info.size} bytes; up to {_MAX_BYTES} are searched")
-        content = b"".join((b"/", info.path.encode(), b"/\0", _content(self.search.storage, info)))
+        content = b"".join((b"/", info.path.encode(), b"/\0", _file_content(self.search.storage, info)))
         return sum(_has_word(content, text) for text in texts), "keys in its path or text"
 
     def _hits(self, keys: pa.StringArray, wanted: TextSet) -> int:
@@ -241,7 +242,7 @@ def kind_of(path: str) -> str:
         return INDEX if is_data_file(name) and not inner.startswith(META_FOLDER) else OTHER
     if folder in (ICEBERG, SIDE_FOLDER) and not is_data_file(name):
         return ICEBERG_FILE
-    if path.startswith(f"{META_FOLDER}/") and _kept(path) is None:
+    if path.startswith(f"{META_FOLDER}/") and _kept_folder(path) is None:
         return OTHER
     if parse_base_file_name(name) is not None:
         return BASE
@@ -250,31 +251,31 @@ def kind_of(path: str) -> str:
     return OTHER
 
 
-def _place(path: str) -> tuple[str, str]:
+def _partition_place(path: str) -> tuple[str, str]:
     """Returns the folder that contains a data file's partition, and the partition's path."""
     folder = path.rpartition("/")[0]
-    kept = _kept(path)
+    kept = _kept_folder(path)
     return ("", folder) if kept is None else (kept, folder.removeprefix(kept).strip("/"))
 
 
-def _kept(path: str) -> str | None:
+def _kept_folder(path: str) -> str | None:
     """Returns the folder in which a repair has kept a file; None if none has."""
     parts = path.removeprefix(f"{REPAIRS}/").split("/")
     is_kept = path.startswith(f"{REPAIRS}/") and len(parts) > 2 and parts[1] == KEPT and parts[2] != META_FOLDER
     return join_path(REPAIRS, parts[0], KEPT) if is_kept else None
 
 
-def _note(path: str) -> str:
-    return "" if _kept(path) is None else "kept by a repair"
+def _kept_note(path: str) -> str:
+    return "" if _kept_folder(path) is None else "kept by a repair"
 
 
 def repair_of(path: str) -> str | None:
     """Returns the id of the repair that has kept a file."""
-    kept = _kept(path)
+    kept = _kept_folder(path)
     return None if kept is None else kept.split("/")[-2]
 
 
-def _content(storage: Storage, info: FileInfo) -> bytes:
+def _file_content(storage: Storage, info: FileInfo) -> bytes:
     """Reads a file's bytes; for Parquet files such as the archived timeline, those of its columns."""
     if not info.name.endswith(".parquet"):
         return storage.read(info.path)

@@ -79,9 +79,13 @@ def call_of(tree: Any) -> tuple[str, Any, Sequence[Any]] | None:
             first, others = others[0], [first, *others[1:]]  # TRIM has the characters first
         return _ALIASES.get(name, name), first, others
     if kind == "Trim":
-        return _SIDES.get(str(tree.args.get("position") or "BOTH").upper(), ""), tree.this, _given(tree, "expression")
+        return (
+            _SIDES.get(str(tree.args.get("position") or "BOTH").upper(), ""),
+            tree.this,
+            _given_arguments(tree, "expression"),
+        )
     if kind == "Substring":
-        return "substring", tree.this, _given(tree, "start", "length")
+        return "substring", tree.this, _given_arguments(tree, "start", "length")
     return None
 
 
@@ -93,5 +97,5 @@ def expression_of(name: str, constants: Sequence[str]) -> IndexFunction | None:
     return IndexFunction(name, {**_DEFAULTS.get(name, {}), **dict(zip(names, constants, strict=False))})
 
 
-def _given(tree: Any, *names: str) -> list[Any]:
+def _given_arguments(tree: Any, *names: str) -> list[Any]:
     return [tree.args[name] for name in names if tree.args.get(name) is not None]

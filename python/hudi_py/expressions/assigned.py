@@ -95,7 +95,7 @@ def parse_expression(given: object, schema: pa.Schema, *, aliases: Sequence[str]
         binder = _ValueBinder(given, schema, tuple(aliases))
         node = binder.bind(syntax_tree(given, "Expression"), 0)
         return Expression(given, node, frozenset(binder.depends))
-    return Expression(repr(given), _constant(given))
+    return Expression(repr(given), _constant_node(given))
 
 
 def parse_condition(text: str, schema: pa.Schema, *, aliases: Sequence[str] = ()) -> Expression:
@@ -108,7 +108,7 @@ def parse_condition(text: str, schema: pa.Schema, *, aliases: Sequence[str] = ()
     return result
 
 
-def _constant(given: object) -> Literal:
+def _constant_node(given: object) -> Literal:
     if isinstance(given, pa.Scalar):
         return Literal(given.as_py(), given.type)
     if isinstance(given, int) and not isinstance(given, bool):
@@ -253,7 +253,7 @@ class _ValueBinder(Binder):
         """Binds arithmetic with decimals. Source of the result's digits: `DecimalPrecision`, Spark 4."""
         if operator not in ("+", "-", "*") or any(pa.types.is_null(kind_of(node)) for node in operands):
             raise self.refuse(f"{operator} of decimals; cast them to DOUBLE")
-        kinds = [_decimal(node) for node in operands]
+        kinds = [_decimal_kind(node) for node in operands]
         (left, right), scales = kinds, [kind.scale for kind in kinds]
         if operator == "*":
             precision, scale = left.precision + right.precision + 1, sum(scales)
@@ -291,7 +291,7 @@ class _ValueBinder(Binder):
         return super().resolve([owners[0] if owners else self.aliases[0], *parts])
 
 
-def _decimal(node: Node) -> pa.DataType:
+def _decimal_kind(node: Node) -> pa.DataType:
     """Returns the DECIMAL type that a whole number or decimal has in arithmetic."""
     kind = kind_of(node)
     if pa.types.is_decimal(kind):

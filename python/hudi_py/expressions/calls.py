@@ -137,12 +137,12 @@ def cast_values(values: pa.Array, target: pa.DataType) -> pa.Array:
     return combined(cast(values, target))
 
 
-def _remainder(arrays: Sequence[pa.Array]) -> pa.Array:
+def _remainder_of(arrays: Sequence[pa.Array]) -> pa.Array:
     whole = pc.multiply(pc.divide_checked(*arrays), arrays[1])
     return pc.subtract(arrays[0], whole)
 
 
-def _extreme(kernel: Callable[..., pa.Array], arrays: Sequence[pa.Array]) -> pa.Array:
+def _extreme_of(kernel: Callable[..., pa.Array], arrays: Sequence[pa.Array]) -> pa.Array:
     kind = arrays[0].type
     if pa.types.is_timestamp(kind) or pa.types.is_boolean(kind):  # not supported by the kernels
         number = pa.int64() if pa.types.is_timestamp(kind) else pa.int8()
@@ -150,15 +150,15 @@ def _extreme(kernel: Callable[..., pa.Array], arrays: Sequence[pa.Array]) -> pa.
     return kernel(*arrays)
 
 
-def _join(arrays: Sequence[pa.Array]) -> pa.Array:
+def _join_texts(arrays: Sequence[pa.Array]) -> pa.Array:
     return pc.binary_join_element_wise(*arrays, "")
 
 
-def _lower(arrays: Sequence[pa.Array]) -> pa.Array:
+def _lower_texts(arrays: Sequence[pa.Array]) -> pa.Array:
     return _by_text(arrays[0], pc.ascii_lower, str.lower)
 
 
-def _upper(arrays: Sequence[pa.Array]) -> pa.Array:
+def _upper_texts(arrays: Sequence[pa.Array]) -> pa.Array:
     return _by_text(arrays[0], pc.ascii_upper, str.upper)
 
 
@@ -175,15 +175,15 @@ FUNCTIONS: dict[str, Callable[[Sequence[pa.Array]], pa.Array]] = {
     "*": lambda arrays: pc.multiply_checked(*arrays),
     "/": lambda arrays: pc.divide_checked(*arrays),
     "DIV": lambda arrays: pc.divide_checked(*arrays),
-    "%": _remainder,
+    "%": _remainder_of,
     "ABS": lambda arrays: pc.abs_checked(arrays[0]),
     "COALESCE": lambda arrays: pc.coalesce(*arrays),
-    "CONCAT": _join,
-    "LOWER": _lower,
-    "UPPER": _upper,
+    "CONCAT": _join_texts,
+    "LOWER": _lower_texts,
+    "UPPER": _upper_texts,
     "TRIM": lambda arrays: pc.utf8_trim(arrays[0], characters=" "),
     "LENGTH": lambda arrays: pc.utf8_length(arrays[0]).cast(pa.int32()),
-    "GREATEST": lambda arrays: _extreme(pc.max_element_wise, arrays),
-    "LEAST": lambda arrays: _extreme(pc.min_element_wise, arrays),
+    "GREATEST": lambda arrays: _extreme_of(pc.max_element_wise, arrays),
+    "LEAST": lambda arrays: _extreme_of(pc.min_element_wise, arrays),
 }
 """Functions by name; each returns the result for arrays of the types that it was bound with."""

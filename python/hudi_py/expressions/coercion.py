@@ -123,31 +123,31 @@ def convert(value: object, target: pa.DataType) -> object:
         ValueError: Spark has no such cast, the cast fails, or its result is uncertain.
     """
     if isinstance(value, str):
-        return _read(value, target)
+        return _read_text(value, target)
     numeric = isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool)
     if value is None or (pa.types.is_boolean(target) and isinstance(value, bool)):
         return value
     if pa.types.is_binary(target) and isinstance(value, bytes):
         return value
     if pa.types.is_integer(target) and isinstance(value, int) and numeric:
-        if not _fits(value, target):
+        if not _fits_integer(value, target):
             raise ValueError("out of range")
         return value
     if pa.types.is_floating(target) and isinstance(value, int | float | decimal.Decimal) and numeric:
-        return _rounded(value, target)
+        return _rounded_float(value, target)
     if pa.types.is_decimal(target) and isinstance(value, int | decimal.Decimal) and numeric:
-        return _scaled(decimal.Decimal(value), target)
+        return _scaled_decimal(decimal.Decimal(value), target)
     if isinstance(value, datetime.date):
-        return _temporal(value, target)
+        return _temporal_value(value, target)
     raise ValueError("no such cast")
 
 
-def _fits(value: int, kind: pa.DataType) -> bool:
+def _fits_integer(value: int, kind: pa.DataType) -> bool:
     limit = 2 ** (kind.bit_width - 1)
     return bool(-limit <= value < limit)
 
 
-def _rounded(value: float | decimal.Decimal, target: pa.DataType) -> float:
+def _rounded_float(value: float | decimal.Decimal, target: pa.DataType) -> float:
     """Returns the nearest number of the type, rounded once."""
     if pa.types.is_float64(target):
         return float(value)
@@ -155,7 +155,7 @@ def _rounded(value: float | decimal.Decimal, target: pa.DataType) -> float:
     return float(pc.cast(exact, target, safe=False).as_py())
 
 
-def _scaled(value: decimal.Decimal, target: pa.DataType) -> decimal.Decimal:
+def _scaled_decimal(value: decimal.Decimal, target: pa.DataType) -> decimal.Decimal:
     try:
         result = value.quantize(decimal.Decimal(1).scaleb(-target.scale), context=_EXACT)
     except decimal.InvalidOperation:
@@ -165,7 +165,7 @@ def _scaled(value: decimal.Decimal, target: pa.DataType) -> decimal.Decimal:
     return result
 
 
-def _temporal(value: datetime.date, target: pa.DataType) -> datetime.date:
+def _temporal_value(value: datetime.date, target: pa.DataType) -> datetime.date:
     if pa.types.is_date(target) and not isinstance(value, datetime.datetime):
         return value
     if not pa.types.is_timestamp(target):
@@ -179,7 +179,7 @@ def _temporal(value: datetime.date, target: pa.DataType) -> datetime.date:
     return value
 
 
-def _read(given: str, target: pa.DataType) -> object:
+def _read_text(given: str, target: pa.DataType) -> object:
     """Parses a text as a value."""
     if is_text(target):
         return given
@@ -193,9 +193,9 @@ def _read(given: str, target: pa.DataType) -> object:
     if pa.types.is_floating(target) and _SPECIAL_TEXT.fullmatch(text):
         return float(text)
     if pa.types.is_floating(target) and _DECIMAL_TEXT.fullmatch(text):
-        return _rounded(decimal.Decimal(text), target)
+        return _rounded_float(decimal.Decimal(text), target)
     if pa.types.is_decimal(target) and _DECIMAL_TEXT.fullmatch(text):
-        return _scaled(decimal.Decimal(text), target)
+        return _scaled_decimal(decimal.Decimal(text), target)
     if pa.types.is_date(target) and _DATE_TEXT.fullmatch(text):
         return datetime.date.fromisoformat(text[:10])
     if pa.types.is_timestamp(target) and _TIMESTAMP_TEXT.fullmatch(text):
@@ -236,7 +236,7 @@ def number(text: str) -> tuple[int | float | decimal.Decimal, pa.DataType]:
         return value, pa.float64()
     if "." not in text:
         for kind in (pa.int32(), pa.int64()):
-            if _fits(int(text), kind):
+            if _fits_integer(int(text), kind):
                 return int(text), kind
     exact = decimal.Decimal(text)
     return exact, decimal_type(exact)

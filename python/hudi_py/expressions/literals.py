@@ -47,7 +47,7 @@ def text_constants(text: str) -> Iterator[TextPart]:
 
 def text_value(constant: str) -> str:
     """Evaluates a text constant, given in SQL with its quotes."""
-    return constant[2:-1] if constant[0] in "rR" else _value(constant)
+    return constant[2:-1] if constant[0] in "rR" else _constant_value(constant)
 
 
 def plain(text: str) -> str:
@@ -76,7 +76,7 @@ def plain(text: str) -> str:
     return "".join([*pieces, " ", text[done:]]) if pieces else text
 
 
-def _value(quoted: str) -> str:
+def _constant_value(quoted: str) -> str:
     """Evaluates a quoted text constant."""
 
     def unescaped(match: re.Match[str]) -> str:

@@ -175,9 +175,9 @@ class Like(Node):
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
         values, pattern = self.operand.evaluate(batch), self.pattern
         if self.ignore_case:
-            values, pattern = _lower(values), pattern.lower()
+            values, pattern = _lower_texts(values), pattern.lower()
         if "\\" in pattern:  # Arrow's own LIKE, which is faster, gets some escapes wrong
-            return pc.match_substring_regex(values, _regex(pattern))
+            return pc.match_substring_regex(values, _like_regex(pattern))
         return pc.match_like(values, pattern)
 
 
@@ -196,7 +196,7 @@ class Arithmetic(Node):
         return kernels[self.operator](left, right)
 
 
-def _lower(values: Values) -> Values:
+def _lower_texts(values: Values) -> Values:
     """Converts text to lower case, as in Java."""
     if isinstance(values, pa.Scalar):
         return pa.scalar(None if values.as_py() is None else values.as_py().lower(), pa.string())
@@ -206,7 +206,7 @@ def _lower(values: Values) -> Values:
     return pa.array([None if text is None else text.lower() for text in values.to_pylist()], pa.string())
 
 
-def _regex(pattern: str) -> str:
+def _like_regex(pattern: str) -> str:
     """Converts a LIKE pattern to an RE2 regular expression."""
     parts = re.findall(r"\\[\\%_]|.", pattern, re.DOTALL)
     wild = {"%": ".*", "_": "."}

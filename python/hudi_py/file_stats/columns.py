@@ -95,11 +95,11 @@ def indexed_columns(
             column = fields.column(name)
             if column is None and meta_columns and name in (*META_FIELDS, OPERATION):
                 column = IndexedColumn(name, ValueType.STRING)
-            if column is not None and _supported(column, index_version):
+            if column is not None and _is_supported(column, index_version):
                 result[name] = column
         return tuple(result.values())
     own = (fields.column(name) for name in fields.names() if name not in META_FIELDS and name != OPERATION)
-    supported = (column for column in own if column is not None and _supported(column, index_version))
+    supported = (column for column in own if column is not None and _is_supported(column, index_version))
     return (*result.values(), *islice(supported, max(limit, 0)))
 
 
@@ -109,7 +109,7 @@ def named_columns(schema_json: str, names: Sequence[str]) -> tuple[IndexedColumn
     return tuple(result[name] for name in names if name in result)
 
 
-def _supported(column: IndexedColumn, index_version: int) -> bool:
+def _is_supported(column: IndexedColumn, index_version: int) -> bool:
     if column.type is ValueType.DECIMAL and index_version < 2:
         before_point = column.precision - column.scale
         return column.scale <= DECIMAL_SCALE and before_point + DECIMAL_SCALE <= DECIMAL_DIGITS
@@ -161,7 +161,7 @@ class _AvroFields:
             if not isinstance(kind, dict) or kind.get("type") != "record":
                 return None
             kind = next((field["type"] for field in kind["fields"] if field["name"] == part), None)
-        return _column(name, self._single(kind))
+        return _indexed_column(name, self._single(kind))
 
     def _collect(self, kind: Any, namespace: str) -> None:
         """Collects named types: a type is defined at its first occurrence, and referred to by name later."""
@@ -194,7 +194,7 @@ class _AvroFields:
         return kind
 
 
-def _column(name: str, kind: Any) -> IndexedColumn | None:
+def _indexed_column(name: str, kind: Any) -> IndexedColumn | None:
     base, logical = (kind.get("type"), kind.get("logicalType")) if isinstance(kind, dict) else (kind, None)
     if logical == "vector":
         return None

@@ -59,7 +59,7 @@ def footer_ranges(
     with open_parquet(storage, path) as file:
         result, unknown = _of_metadata(file.metadata, columns, nan)
         if unknown:
-            _read(file, path, unknown)
+            _read_ranges(file, path, unknown)
     return ColumnRanges.of(result)
 
 
@@ -70,7 +70,7 @@ def written_ranges(
     result, unknown = _of_metadata(metadata, columns, nan)
     if unknown:
         with open_parquet(storage, path) as file:
-            _read(file, path, unknown)
+            _read_ranges(file, path, unknown)
     return ColumnRanges.of(result)
 
 
@@ -138,7 +138,7 @@ def stored_column(schema: Any, name: str) -> IndexedColumn | None:
 
 def _include_bounds(whole: Range, statistics: pq.Statistics, column: IndexedColumn) -> bool:
     """Widens a range to the bounds of a chunk; False if one is unknown."""
-    bounds = [_decoded(raw, column) for raw in (statistics.min_raw, statistics.max_raw)]
+    bounds = [_decoded_bound(raw, column) for raw in (statistics.min_raw, statistics.max_raw)]
     if None in bounds or any(bound != bound for bound in bounds):
         return False
     whole.include(*bounds)
@@ -176,7 +176,7 @@ def _of_column(metadata: pq.FileMetaData, position: int, column: IndexedColumn, 
     return whole, complete
 
 
-def _decoded(raw: Any, column: IndexedColumn) -> Bound:
+def _decoded_bound(raw: Any, column: IndexedColumn) -> Bound:
     """A bound in a footer; None if it was truncated within a character."""
     if column.type is ValueType.DECIMAL:
         return int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
@@ -190,7 +190,7 @@ def _decoded(raw: Any, column: IndexedColumn) -> Bound:
     return float(raw) if column.type in _FLOATS else int(raw)
 
 
-def _read(file: pq.ParquetFile, path: str, unknown: Sequence[Range]) -> None:
+def _read_ranges(file: pq.ParquetFile, path: str, unknown: Sequence[Range]) -> None:
     """Computes the ranges from the values; sizes do not change."""
     fresh = [replace(item, low=None, high=None, values=0, nulls=0) for item in unknown]
     names = [item.column.name for item in fresh]

@@ -123,11 +123,11 @@ def no_changes() -> KeyChanges:
 
 def base_file_changes(reader: KeyReader, path: str, previous: str | None) -> KeyChanges:
     """The difference between a base file and the previous one of its file group (None: there is none)."""
-    keys = _all(reader.of_base_file(path))
+    keys = _all_keys(reader.of_base_file(path))
     if previous is None:
         return KeyChanges(keys, pa.array([], pa.string()))
-    old = _all(reader.of_base_file(previous))
-    return KeyChanges(_without(keys, old), _without(old, keys))
+    old = _all_keys(reader.of_base_file(previous))
+    return KeyChanges(_keys_without(keys, old), _keys_without(old, keys))
 
 
 def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: pa.Array | None = None) -> KeyChanges:
@@ -179,9 +179,9 @@ def written_log_changes(
     return changes
 
 
-def _all(parts: Iterator[pa.Array]) -> pa.Array:
+def _all_keys(parts: Iterator[pa.Array]) -> pa.Array:
     return pa.concat_arrays([pa.array([], pa.string()), *parts]).unique()
 
 
-def _without(keys: pa.Array, others: pa.Array) -> pa.Array:
+def _keys_without(keys: pa.Array, others: pa.Array) -> pa.Array:
     return keys.filter(pc.invert(pc.is_in(keys, value_set=others)))

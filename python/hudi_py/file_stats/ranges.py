@@ -80,9 +80,9 @@ class Range:
 
     def include(self, low: Bound, high: Bound) -> None:
         if low is not None:
-            self.low = low if self.low is None else _least(self.low, low)
+            self.low = low if self.low is None else _least_bound(self.low, low)
         if high is not None:
-            self.high = high if self.high is None else _greatest(self.high, high)
+            self.high = high if self.high is None else _greatest_bound(self.high, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ class ColumnRanges:
             pa.array([range_.column.name for range_ in ranges], pa.string()),
             pa.array([int(range_.column.type) for range_ in ranges], pa.int32()),
             pa.array([range_.column.detail for range_ in ranges], pa.string()),
-            _bounds([(range_.column.type, range_.low) for range_ in ranges]),
-            _bounds([(range_.column.type, range_.high) for range_ in ranges]),
+            _bound_arrays([(range_.column.type, range_.low) for range_ in ranges]),
+            _bound_arrays([(range_.column.type, range_.high) for range_ in ranges]),
             *(pa.array([getattr(range_, name) for range_ in ranges], pa.int64()) for name in _COUNTS),
         ]
         return cls(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
@@ -133,7 +133,7 @@ def merge_groups(
         groups: the group of each row (int32).
     """
     wanted = {column.name: column for column in columns}
-    reduced = _reduced(table, groups)
+    reduced = _reduced_ranges(table, groups)
     found: dict[int | None, dict[str, list[Range]]] = {}
     # one row for each column of a group, or several if its type changed
     for row in reduced.to_pylist():
@@ -150,11 +150,11 @@ def merge_groups(
     result: dict[int | None, ColumnRanges] = {}
     for group, members in found.items():
         order = [name for name in wanted if name in members] + [name for name in members if name not in wanted]
-        result[group] = ColumnRanges.of([_joined(members[name], wanted.get(name)) for name in order])
+        result[group] = ColumnRanges.of([_joined_range(members[name], wanted.get(name)) for name in order])
     return result
 
 
-def _joined(parts: Sequence[Range], wanted: IndexedColumn | None) -> Range:
+def _joined_range(parts: Sequence[Range], wanted: IndexedColumn | None) -> Range:
     target = wanted or _last_typed([part.column for part in parts])
     whole = Range(target)
     for part in parts:
@@ -163,7 +163,7 @@ def _joined(parts: Sequence[Range], wanted: IndexedColumn | None) -> Range:
     return whole
 
 
-def _reduced(table: pa.Table, groups: pa.Array) -> pa.Table:
+def _reduced_ranges(table: pa.Table, groups: pa.Array) -> pa.Table:
     """One row for each group, column and type."""
     flat: dict[str, pa.Array | pa.ChunkedArray] = {"group": groups}
     flat |= {name: table[name] for name in ("column", "type", "detail")}
@@ -173,20 +173,20 @@ def _reduced(table: pa.Table, groups: pa.Array) -> pa.Table:
         bounds = combined(table[name])
         for field in BOUND:
             values = pc.struct_field(bounds, field.name)
-            flat[f"{name}_{field.name}"] = _ordered(values) if field.name == "real" else values
+            flat[f"{name}_{field.name}"] = _ordered_codes(values) if field.name == "real" else values
             aggregations.append((f"{name}_{field.name}", function))
     kinds = pa.table(flat).group_by(["group", "column", "type", "detail"], use_threads=False).aggregate(aggregations)
     for name in ("low_real_min", "high_real_max"):
-        numbers = _unordered(combined(kinds[name]))
+        numbers = _from_codes(combined(kinds[name]))
         kinds = kinds.set_column(kinds.schema.get_field_index(name), name, numbers)
     return kinds
 
 
-def _ordered(numbers: pa.Array) -> pa.Array:
+def _ordered_codes(numbers: pa.Array) -> pa.Array:
     return pa.array(double_codes(numbers), mask=np.asarray(numbers.is_null()))
 
 
-def _unordered(whole: pa.Array) -> pa.Array:
+def _from_codes(whole: pa.Array) -> pa.Array:
     numbers = doubles_of(whole.fill_null(0).to_numpy(zero_copy_only=False))
     return pa.array(numbers, mask=np.asarray(whole.is_null()))
 
@@ -252,7 +252,7 @@ def add_values(target: Range, array: pa.Array) -> None:
         return
     result = pc.min_max(array)
     for scalar in (result["min"], result["max"]):
-        bound = _bound(scalar, kind, target.column)
+        bound = _bound_value(scalar, kind, target.column)
         target.include(bound, bound)
 
 
@@ -277,7 +277,7 @@ def promoted(low: Bound, high: Bound, old: IndexedColumn, new: IndexedColumn) ->
         return low, high
     if new.type is ValueType.DECIMAL and old.type in (ValueType.DECIMAL, ValueType.INT, ValueType.LONG):
         shift = new.scale - (old.scale if old.type is ValueType.DECIMAL else 0)
-        return _rescaled(int(low), shift, up=False), _rescaled(int(high), shift, up=True)
+        return _rescaled_decimal(int(low), shift, up=False), _rescaled_decimal(int(high), shift, up=True)
     if slot_of(old.type) == slot_of(new.type) == "whole":
         before, after = _UNITS.get(old.type), _UNITS.get(new.type)
         if before and after:
@@ -332,7 +332,7 @@ def _last_typed(kinds: Sequence[IndexedColumn]) -> IndexedColumn:
     return (typed or list(kinds))[-1]
 
 
-def _bounds(bounds: Sequence[tuple[ValueType, Bound]]) -> pa.Array:
+def _bound_arrays(bounds: Sequence[tuple[ValueType, Bound]]) -> pa.Array:
     slots: Mapping[str, list[Any]] = {field.name: [None] * len(bounds) for field in BOUND}
     for row, (kind, bound) in enumerate(bounds):
         if bound is None:
@@ -356,7 +356,7 @@ def _float_bounds(array: pa.Array) -> tuple[float, float]:
     return low, float("nan") if len(real) < len(numbers) else high
 
 
-def _bound(scalar: pa.Scalar, kind: pa.DataType, column: IndexedColumn) -> Bound:
+def _bound_value(scalar: pa.Scalar, kind: pa.DataType, column: IndexedColumn) -> Bound:
     types = pa.types
     if types.is_decimal(kind):
         exact = scalar.as_py().scaleb(column.scale, _WIDE)
@@ -373,24 +373,24 @@ def _bound(scalar: pa.Scalar, kind: pa.DataType, column: IndexedColumn) -> Bound
     return value  # type: ignore[no-any-return]
 
 
-def _rescaled(unscaled: int, shift: int, *, up: bool) -> int:
+def _rescaled_decimal(unscaled: int, shift: int, *, up: bool) -> int:
     power: int = 10 ** abs(shift)
     if shift >= 0:
         return unscaled * power
     return -(-unscaled // power) if up else unscaled // power
 
 
-def _least(one: Any, other: Any) -> Bound:
-    least: Bound = min(one, other, key=_total) if isinstance(one, float) else min(one, other)
+def _least_bound(one: Any, other: Any) -> Bound:
+    least: Bound = min(one, other, key=_total_order) if isinstance(one, float) else min(one, other)
     return least
 
 
-def _greatest(one: Any, other: Any) -> Bound:
-    greatest: Bound = max(one, other, key=_total) if isinstance(one, float) else max(one, other)
+def _greatest_bound(one: Any, other: Any) -> Bound:
+    greatest: Bound = max(one, other, key=_total_order) if isinstance(one, float) else max(one, other)
     return greatest
 
 
-def _total(number: float) -> tuple[bool, float, bool]:
+def _total_order(number: float) -> tuple[bool, float, bool]:
     if number != number:
         return True, 0.0, False
     return False, number, not np.signbit(number)

@@ -27,15 +27,15 @@ def double_codes(numbers: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
     count as 0.0."""
     bits = combined(numbers).cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()
     bits[np.isnan(bits)] = np.nan  # a single NaN, whatever its sign
-    return _flipped(bits.view(np.int64))
+    return _flip_negatives(bits.view(np.int64))
 
 
 def doubles_of(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Inverts `double_codes`."""
-    return _flipped(codes).view(np.float64)
+    return _flip_negatives(codes).view(np.float64)
 
 
-def _flipped(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _flip_negatives(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
 
 

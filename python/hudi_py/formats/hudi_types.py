@@ -272,21 +272,21 @@ def shared_names(avro: Any, whole: Any = None) -> Any:
         avro: a schema, whose names may be defined several times, or in `whole` only.
         whole: the schema that it was taken from.
     """
-    known = {kind["name"]: kind for kind in _shared(whole)}
-    known |= {kind["name"]: kind for kind in _shared(avro)}
-    return _once(avro, known, set()) if known else avro
+    known = {kind["name"]: kind for kind in _shared_definitions(whole)}
+    known |= {kind["name"]: kind for kind in _shared_definitions(avro)}
+    return _define_once(avro, known, set()) if known else avro
 
 
 def spelled_out(avro: Any) -> Any:
     """Replaces every reference to a vector, variant or blob by its definition: no valid Avro, but easier to walk."""
-    known = {kind["name"]: kind for kind in _shared(avro)}
-    return _once(avro, known, None) if known else avro
+    known = {kind["name"]: kind for kind in _shared_definitions(avro)}
+    return _define_once(avro, known, None) if known else avro
 
 
 def vector_columns(avro: Mapping[str, Any]) -> dict[str, Vector]:
     """Returns the vector columns of a record: Apache Hudi has them at the top level only."""
     fields = list(avro.get("fields", ()))
-    known = {kind["name"]: kind for kind in _shared(avro) if kind["logicalType"] == "vector"}
+    known = {kind["name"]: kind for kind in _shared_definitions(avro) if kind["logicalType"] == "vector"}
     if not known:
         return {}
     result = {}
@@ -308,21 +308,21 @@ def vector_footer(columns: Mapping[str, Vector]) -> dict[str, str]:
     return {VECTOR_COLUMNS: ",".join(f"{name}:{vector.text}" for name, vector in columns.items())}
 
 
-def _shared(avro: Any) -> Iterator[dict[str, Any]]:
+def _shared_definitions(avro: Any) -> Iterator[dict[str, Any]]:
     """Yields the definitions of vectors, variants and blobs in a schema, except those with a namespace, such as
     variants that Apache Hudi on Spark 4 names after their column."""
     if isinstance(avro, list):
         for branch in avro:
-            yield from _shared(branch)
+            yield from _shared_definitions(branch)
     elif isinstance(avro, dict):
         if _is_shared(avro):
             yield avro
             return
         for field in avro.get("fields", ()):
-            yield from _shared(field["type"])
+            yield from _shared_definitions(field["type"])
         for key in ("type", "items", "values"):
             if isinstance(avro.get(key), (dict, list)):
-                yield from _shared(avro[key])
+                yield from _shared_definitions(avro[key])
 
 
 def _is_shared(avro: Mapping[str, Any]) -> bool:
@@ -330,14 +330,14 @@ def _is_shared(avro: Mapping[str, Any]) -> bool:
     return logical in ("vector", "variant", "blob") and isinstance(name, str) and not avro.get("namespace")
 
 
-def _once(avro: Any, known: Mapping[str, dict[str, Any]], seen: set[str] | None) -> Any:
+def _define_once(avro: Any, known: Mapping[str, dict[str, Any]], seen: set[str] | None) -> Any:
     """Keeps the first definition of each name. `seen` has the names defined so far; None expands every reference."""
     if isinstance(avro, str):
         if avro not in known or (seen is not None and avro in seen):
             return avro
         avro = known[avro]
     if isinstance(avro, list):
-        return [_once(branch, known, seen) for branch in avro]
+        return [_define_once(branch, known, seen) for branch in avro]
     if not isinstance(avro, dict):
         return avro
     if _is_shared(avro) and avro["name"] in known:
@@ -348,10 +348,10 @@ def _once(avro: Any, known: Mapping[str, dict[str, Any]], seen: set[str] | None)
         return avro
     result = dict(avro)
     if "fields" in result:
-        result["fields"] = [{**field, "type": _once(field["type"], known, seen)} for field in result["fields"]]
+        result["fields"] = [{**field, "type": _define_once(field["type"], known, seen)} for field in result["fields"]]
     for key in ("items", "values"):
         if key in result:
-            result[key] = _once(result[key], known, seen)
+            result[key] = _define_once(result[key], known, seen)
     if isinstance(result.get("type"), (dict, list)):
-        result["type"] = _once(result["type"], known, seen)
+        result["type"] = _define_once(result["type"], known, seen)
     return result

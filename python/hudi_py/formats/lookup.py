@@ -65,7 +65,7 @@ class TextSet:
         return pa.array(self.find(wanted) >= 0)
 
     def _find(self, wanted: pa.StringArray, hashed: _Hashed) -> npt.NDArray[np.int64]:
-        hashes = _hashes(wanted)
+        hashes = _text_hashes(wanted)
         bucket = (hashes >> hashed.shift).astype(np.int64)
         offset, end = hashed.starts[bucket], hashed.starts[bucket + 1]
         result = np.full(len(wanted), -1, np.int64)
@@ -84,7 +84,7 @@ class TextSet:
     @cached_property
     def _hashed(self) -> _Hashed | None:
         """Hashes the set; None if two texts have the same hash."""
-        parts = [_hashes(self.texts.slice(start, _AT_ONCE)) for start in range(0, len(self.texts), _AT_ONCE)]
+        parts = [_text_hashes(self.texts.slice(start, _AT_ONCE)) for start in range(0, len(self.texts), _AT_ONCE)]
         hashes = np.concatenate(parts)
         order = np.argsort(hashes)
         hashes = hashes[order]
@@ -96,7 +96,7 @@ class TextSet:
         return _Hashed(hashes, order, starts.astype(np.int64), shift)
 
 
-def _hashes(texts: pa.StringArray) -> npt.NDArray[np.uint64]:
+def _text_hashes(texts: pa.StringArray) -> npt.NDArray[np.uint64]:
     """Returns a 64-bit hash of each string; undefined for nulls."""
     murmur = Murmur(Texts.of(texts))
     high = murmur.hash(0)

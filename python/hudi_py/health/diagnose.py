@@ -98,10 +98,10 @@ def diagnose(
 def _of_table(facts: Facts) -> Iterator[Finding]:
     facts.progress.phase("reading properties and timeline")
     yield from properties.check_properties(facts)
-    yield from _guarded(timeline.check_locks, facts)
+    yield from _guarded_check(timeline.check_locks, facts)
     if facts.config is not None:
-        yield from _guarded(timeline.check_readable, facts)
-    yield from _guarded(timeline.check_leftovers, facts)
+        yield from _guarded_check(timeline.check_readable, facts)
+    yield from _guarded_check(timeline.check_leftovers, facts)
     if facts.config is None or facts.timeline is None:
         facts.skipped.append("files, rows and metadata table: properties or timeline cannot be read")
         return
@@ -109,17 +109,17 @@ def _of_table(facts: Facts) -> Iterator[Finding]:
     if reason is not None:
         yield Finding("release.read_only", reason)
     for check in _OF_TIMELINE:
-        yield from _guarded(check, facts)
+        yield from _guarded_check(check, facts)
     facts.progress.phase("listing files")
     why = files.check_slices(facts)
     if why:
         facts.skipped.append(f"files, rows and metadata table: {why}")
         return
     for check in _NEED_SLICES:
-        yield from _guarded(check, facts)
+        yield from _guarded_check(check, facts)
 
 
-def _guarded(check: Check, facts: Facts) -> Iterator[Finding]:
+def _guarded_check(check: Check, facts: Facts) -> Iterator[Finding]:
     """Yields the findings of a check. If the examined file stops the check, that is a finding itself, and the other
     checks go on."""
     try:

@@ -28,7 +28,9 @@ def doctor(
     storage_options: Mapping[str, str] | None = None,
 ) -> Diagnosis:
     """Examines the table at a path, even one that cannot be opened; see `Table.doctor`."""
-    return doctor_of(_opened(path, options, storage_options), options, full=full, storage_options=storage_options)
+    return doctor_of(
+        _opened_storage(path, options, storage_options), options, full=full, storage_options=storage_options
+    )
 
 
 def repair_plan(
@@ -56,7 +58,7 @@ def repair(
     `hoodie.datasource.write.recordkey.field`, `hoodie.datasource.write.partitionpath.field` and
     `hoodie.table.ordering.fields`.
     """
-    return repair_of(_opened(path, options, storage_options), plan, options, storage_options=storage_options)
+    return repair_of(_opened_storage(path, options, storage_options), plan, options, storage_options=storage_options)
 
 
 def repairs(
@@ -66,7 +68,7 @@ def repairs(
     storage_options: Mapping[str, str] | None = None,
 ) -> list[KeptRepair]:
     """The repairs of the table at a path that can be undone; see `Table.health.repairs`."""
-    return kept_repairs(_opened(path, options, storage_options))
+    return kept_repairs(_opened_storage(path, options, storage_options))
 
 
 def undo_repair(
@@ -77,7 +79,7 @@ def undo_repair(
     storage_options: Mapping[str, str] | None = None,
 ) -> KeptRepair:
     """Undoes a repair of the table at a path, even one that cannot be opened; see `Table.health.undo`."""
-    return undo(_opened(path, options, storage_options), id, options, storage_options=storage_options)
+    return undo(_opened_storage(path, options, storage_options), id, options, storage_options=storage_options)
 
 
 def forget_repair(
@@ -88,7 +90,7 @@ def forget_repair(
     storage_options: Mapping[str, str] | None = None,
 ) -> KeptRepair:
     """Deletes what a repair has kept; see `Table.health.forget`."""
-    return forget(_opened(path, options, storage_options), id)
+    return forget(_opened_storage(path, options, storage_options), id)
 
 
 def doctor_of(
@@ -99,7 +101,7 @@ def doctor_of(
     storage_options: Mapping[str, str] | None = None,
 ) -> Diagnosis:
     """Runs `diagnose`, with its progress on a terminal."""
-    with _shown("doctor") as progress:
+    with _shown_progress("doctor") as progress:
         return diagnose(storage, options, full=full, storage_options=storage_options, progress=progress)
 
 
@@ -111,12 +113,12 @@ def repair_of(
     storage_options: Mapping[str, str] | None = None,
 ) -> RepairReport:
     """Runs `run.repair`, with its progress on a terminal."""
-    with _shown("repair") as progress:
+    with _shown_progress("repair") as progress:
         return carry_out(storage, plan, options, storage_options=storage_options, progress=progress)
 
 
 @contextmanager
-def _shown(title: str) -> Iterator[Progress]:
+def _shown_progress(title: str) -> Iterator[Progress]:
     progress = Progress.on_terminal(title)
     try:
         yield progress
@@ -124,7 +126,9 @@ def _shown(title: str) -> Iterator[Progress]:
         progress.close()
 
 
-def _opened(path: StrPath, options: Mapping[str, Any] | None, storage_options: Mapping[str, str] | None) -> Storage:
+def _opened_storage(
+    path: StrPath, options: Mapping[str, Any] | None, storage_options: Mapping[str, str] | None
+) -> Storage:
     resolved = Options.resolve(options, Scope.WRITE)
     return open_storage(path, resolved.for_storage(storage_options))
 

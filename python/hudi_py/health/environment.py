@@ -33,10 +33,10 @@ def environment() -> dict[str, str]:
     Looks into files and asks another Python, if Spark would use one.
     """
     result = {
-        "hudi-py": _version("hudi-py") or "not installed",
+        "hudi-py": _library_version("hudi-py") or "not installed",
         "hudi_py": str(Path(__file__).resolve().parents[1]),
         "python": f"{platform.python_version()} ({sys.executable})",
-        **{name: version for name in _PACKAGES if (version := _version(name))},
+        **{name: version for name in _PACKAGES if (version := _library_version(name))},
     }
     if "pyspark" in result:
         python = spark_python()
@@ -89,7 +89,7 @@ def java_release() -> str | None:
     return f"unknown ({home})"
 
 
-def _version(name: str) -> str | None:
+def _library_version(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -50,10 +50,10 @@ _NAMED: Final = 20
 
 def check_files(facts: Facts) -> Iterator[Finding]:
     """Yields findings about committed files that are lost, and files that no commit wrote."""
-    yield from _lost(facts)
-    yield from _strange(facts)
-    yield from _unmarked(facts)
-    yield from _nested(facts)
+    yield from _lost_findings(facts)
+    yield from _strange_findings(facts)
+    yield from _unmarked_findings(facts)
+    yield from _nested_findings(facts)
 
 
 class _Instants:
@@ -80,7 +80,7 @@ class _Instants:
         return _INTRUDER if is_base or config.logs_named_by_instant else _STRANGER
 
 
-def _lost(facts: Facts) -> Iterator[Finding]:
+def _lost_findings(facts: Facts) -> Iterator[Finding]:
     view = facts.view
     for partition in view.partitions():
         for file, size in view.lost_files(partition):
@@ -95,7 +95,7 @@ def _lost(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _strange(facts: Facts) -> Iterator[Finding]:
+def _strange_findings(facts: Facts) -> Iterator[Finding]:
     """Yields data files whose instant is unknown, and base files that count although their commit did not write
     them."""
     strange: dict[tuple[str, str, str], list[str]] = defaultdict(list)
@@ -117,7 +117,7 @@ def _strange(facts: Facts) -> Iterator[Finding]:
         if code == _INTRUDER or instant not in begun:
             yield Finding(
                 code,
-                f"{counted(len(paths), 'file')} of {instant} in partition {folder!r} {_WHY[code]}: {_named(paths)}",
+                f"{counted(len(paths), 'file')} of {instant} in partition {folder!r} {_WHY[code]}: {_path_list(paths)}",
                 instant=instant,
                 partition=folder,
                 paths=tuple(paths),
@@ -125,13 +125,13 @@ def _strange(facts: Facts) -> Iterator[Finding]:
     for folder, paths in sorted(others.items()):
         yield Finding(
             "files.unknown",
-            f"{counted(len(paths), 'file')} in partition {folder!r} with other names: {_named(paths)}",
+            f"{counted(len(paths), 'file')} in partition {folder!r} with other names: {_path_list(paths)}",
             partition=folder,
             paths=tuple(paths),
         )
 
 
-def _unmarked(facts: Facts) -> Iterator[Finding]:
+def _unmarked_findings(facts: Facts) -> Iterator[Finding]:
     """Yields folders with data files but no partition metafile."""
     for folder in facts.data_folders:
         files = facts.folders[folder]
@@ -145,7 +145,7 @@ def _unmarked(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _nested(facts: Facts) -> Iterator[Finding]:
+def _nested_findings(facts: Facts) -> Iterator[Finding]:
     """Yields partitions with rows that lie in other partitions."""
     view = facts.view
     marked = [folder for folder in facts.data_folders if any(is_metafile(info) for info in facts.folders[folder])]
@@ -176,7 +176,7 @@ def check_contents(facts: Facts) -> Iterator[Finding]:
     facts.progress.phase("reading footers and blocks", files=len(chosen))
 
     def problem(each: tuple[PartitionPath, FileSlice, str, int]) -> str:
-        return _problem(facts, each[2], each[3])
+        return _read_problem(facts, each[2], each[3])
 
     for (partition, slice_, path, _), why in zip(chosen, in_threads(problem, chosen), strict=True):
         if why:
@@ -190,7 +190,7 @@ def check_contents(facts: Facts) -> Iterator[Finding]:
     facts.checked.append(f"contents: {len(chosen):,} of {counted(len(files), 'file')}")
 
 
-def _problem(facts: Facts, path: str, size: int) -> str:
+def _read_problem(facts: Facts, path: str, size: int) -> str:
     """Returns why a file cannot be read; empty if it can, or no longer exists."""
     storage = facts.storage
     try:
@@ -200,7 +200,7 @@ def _problem(facts: Facts, path: str, size: int) -> str:
                 next(iter_base_batches(storage, path, [FILE_NAME], batch_rows=1), None)
             return ""
         blocks = list(read_blocks(storage, path, size))
-        if facts.table.version >= 8 and (damage := _foreign(storage, path, size, blocks)):
+        if facts.table.version >= 8 and (damage := _foreign_blocks(storage, path, size, blocks)):
             return first_line(damage)
         check_first_rows(storage, blocks)
         corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
@@ -218,7 +218,7 @@ def _problem(facts: Facts, path: str, size: int) -> str:
     return ""
 
 
-def _foreign(storage: Storage, path: str, size: int, blocks: Sequence[LogBlock]) -> CorruptFileError | None:
+def _foreign_blocks(storage: Storage, path: str, size: int, blocks: Sequence[LogBlock]) -> CorruptFileError | None:
     """Returns the error for a log file with blocks that its commit did not write; None if there are none."""
     name = parse_log_file_name(path.rpartition("/")[2])
     if name is None:
@@ -254,12 +254,12 @@ def check_sizes(facts: Facts) -> Iterator[Finding]:
                     details={"file_id": str(slice_.file_id), "logs": len(slice_.log_files), "bytes": size},
                 )
     if tiny:
-        yield _small(tiny, limit)
+        yield _small_files_finding(tiny, limit)
     if waiting:
-        yield _waiting(waiting, most)
+        yield _waiting_logs_finding(waiting, most)
 
 
-def _small(tiny: Mapping[PartitionPath, list[FileSlice]], limit: int) -> Finding:
+def _small_files_finding(tiny: Mapping[PartitionPath, list[FileSlice]], limit: int) -> Finding:
     sizes = [slice_.base_file.size for item in tiny.values() for slice_ in item if slice_.base_file is not None]
     worst = max(tiny, key=lambda partition: len(tiny[partition]))
     return Finding(
@@ -270,7 +270,7 @@ def _small(tiny: Mapping[PartitionPath, list[FileSlice]], limit: int) -> Finding
     )
 
 
-def _waiting(waiting: Mapping[PartitionPath, list[FileSlice]], most: int) -> Finding:
+def _waiting_logs_finding(waiting: Mapping[PartitionPath, list[FileSlice]], most: int) -> Finding:
     slices = [slice_ for item in waiting.values() for slice_ in item]
     logs = [log for slice_ in slices for log in slice_.log_files]
     return Finding(
@@ -292,6 +292,6 @@ def check_slices(facts: Facts) -> str:
     return ""
 
 
-def _named(paths: list[str]) -> str:
+def _path_list(paths: list[str]) -> str:
     more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
     return ", ".join(paths[:_NAMED]) + more

@@ -58,7 +58,7 @@ def check_properties(facts: Facts) -> Iterator[Finding]:
     properties, problem = read_properties(storage, PROPERTIES)
     backup, backup_problem = read_properties(storage, BACKUP)
     if problem and backup_problem:
-        yield _broken(facts, problem, backup_problem)
+        yield _broken_finding(facts, problem, backup_problem)
         return
     if problem:
         yield Finding(
@@ -82,7 +82,7 @@ def check_properties(facts: Facts) -> Iterator[Finding]:
             facts.skipped.append(first_line(error))
 
 
-def _broken(facts: Facts, problem: str, backup_problem: str) -> Finding:
+def _broken_finding(facts: Facts, problem: str, backup_problem: str) -> Finding:
     if problem == backup_problem == "is missing":
         if not any(_is_state(info.name) for folder in (META_FOLDER, TIMELINE) for info in facts.storage.list(folder)):
             raise TableNotFoundError(

@@ -53,7 +53,7 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
     partitions = facts.view.partitions()
     chosen = [partitions[index] for index in facts.sample(len(partitions))]
     left = None if facts.full else facts.limits.rows
-    index = _index(facts)
+    index = _record_index(facts)
     seen: list[pa.Table] = []
     done = rows = 0
     facts.progress.phase("comparing keys")
@@ -61,7 +61,7 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
         if left is not None and rows >= left:
             break
         try:
-            result, failures = _keys(facts, partition)
+            result, failures = _partition_keys(facts, partition)
         except StorageError:  # not a sign of damage
             raise
         except HudiError as error:
@@ -70,7 +70,7 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
         yield from failures
         done += 1
         rows += result.num_rows
-        yield from _duplicates(result, partition)
+        yield from _duplicate_findings(result, partition)
         if index is not None or rows <= _MAX_COMPARED:
             seen.append(result.append_column(_PARTITION, pa.repeat(pa.scalar(str(partition)), result.num_rows)))
     yield from _over_partitions(facts, index, seen)
@@ -88,7 +88,7 @@ def _over_partitions(facts: Facts, index: MetadataTable | None, seen: Sequence[p
         except (HudiError, FileNotFoundError) as error:
             yield Finding("index.record", f"the record index cannot be read: {first_line(error)}")
             seen, is_global = [], False
-        found_across = _across(seen, "keys.across" if is_global else "keys.partitions") if seen else None
+        found_across = _across_partitions(seen, "keys.across" if is_global else "keys.partitions") if seen else None
         yield from () if found_across is None else (found_across[0],)
         across = found_across if is_global else None
     if index is not None:
@@ -98,7 +98,7 @@ def _over_partitions(facts: Facts, index: MetadataTable | None, seen: Sequence[p
             yield from _against_index(facts, index, known)
 
 
-def _keys(facts: Facts, partition: PartitionPath) -> tuple[pa.Table, list[Finding]]:
+def _partition_keys(facts: Facts, partition: PartitionPath) -> tuple[pa.Table, list[Finding]]:
     """Returns the keys of a partition with their file ids, and files that could not be read."""
     schema = pa.schema([(RECORD_KEY, pa.string()), (_FILE_ID, pa.string())])
     batches: list[pa.RecordBatch] = []
@@ -129,7 +129,7 @@ def _keys(facts: Facts, partition: PartitionPath) -> tuple[pa.Table, list[Findin
     return pa.Table.from_batches(batches, schema), failures
 
 
-def _duplicates(table: pa.Table, partition: PartitionPath) -> Iterator[Finding]:
+def _duplicate_findings(table: pa.Table, partition: PartitionPath) -> Iterator[Finding]:
     counts = combined(table[RECORD_KEY]).value_counts()
     twice = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(twice):
@@ -145,7 +145,7 @@ def _duplicates(table: pa.Table, partition: PartitionPath) -> Iterator[Finding]:
         )
 
 
-def _across(seen: Sequence[pa.Table], code: str) -> tuple[Finding, pa.Array] | None:
+def _across_partitions(seen: Sequence[pa.Table], code: str) -> tuple[Finding, pa.Array] | None:
     """Returns the finding about keys in several partitions, and these keys; None if there are none."""
     where = pa.concat_tables(seen)
     counts = where.group_by([RECORD_KEY]).aggregate([(_PARTITION, "count_distinct")])
@@ -163,7 +163,7 @@ def _across(seen: Sequence[pa.Table], code: str) -> tuple[Finding, pa.Array] | N
     return finding, keys
 
 
-def _index(facts: Facts) -> MetadataTable | None:
+def _record_index(facts: Facts) -> MetadataTable | None:
     if RECORD_INDEX not in facts.table.metadata_partitions:
         return None
     try:

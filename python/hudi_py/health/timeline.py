@@ -68,15 +68,17 @@ def check_contents(facts: Facts) -> Iterator[Finding]:
             later = (facts.commits.get(other.time) for other in timeline.write_completed if other.time > instant.time)
             certain = any(item is not None and schema_of_write(item) for item in later)
             code = "timeline.empty_commit" if certain else "timeline.empty_newest"
-            yield _of(instant, code, f"{what} has an empty file", path(instant.file_name))
+            yield _instant_finding(instant, code, f"{what} has an empty file", path(instant.file_name))
         elif decoded_commit(content, instant) is None:
-            yield _of(instant, "timeline.corrupt_commit", f"{what} cannot be read", path(instant.file_name))
+            yield _instant_finding(
+                instant, "timeline.corrupt_commit", f"{what} cannot be read", path(instant.file_name)
+            )
     for instant in timeline.completed:
         if instant.action in (Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT):
-            content = _content(facts, path(instant.file_name))
+            content = _file_content(facts, path(instant.file_name))
             if content and not _is_record(content):
                 what = f"the completed {instant.action.value} {instant.time} cannot be read"
-                yield _of(instant, "timeline.corrupt_commit", what, path(instant.file_name))
+                yield _instant_finding(instant, "timeline.corrupt_commit", what, path(instant.file_name))
     yield from _check_ends(facts)
     if facts.archive[1]:
         yield Finding("timeline.archive_unreadable", f"the archived timeline cannot be read: {facts.archive[1]}")
@@ -90,7 +92,7 @@ def _check_ends(facts: Facts) -> Iterator[Finding]:
             continue
         result = [i for i in timeline.files if i.completed and (i.time, i.action.comparable) == (time, action)]
         paths = tuple(timeline.layout.path(i.file_name) for i in result)
-        contents = [_content(facts, path) for path in paths]
+        contents = [_file_content(facts, path) for path in paths]
         same = all(_says_the_same(content, contents[0], result[0]) for content in contents[1:])
         yield Finding(
             "timeline.twice_completed" if same else "timeline.completed_differently",
@@ -114,7 +116,7 @@ def check_pending(facts: Facts) -> Iterator[Finding]:
     for instant in timeline.pending:
         states = {item.state for item in timeline.states_of(instant)}
         if State.REQUESTED not in states and instant.action is not Action.SAVEPOINT and timeline.layout.version > 0:
-            yield _of(
+            yield _instant_finding(
                 instant,
                 "timeline.no_request",
                 f"the pending {instant.action.value} {instant.time} has no requested file",
@@ -138,12 +140,12 @@ def check_pending(facts: Facts) -> Iterator[Finding]:
                 instant=instant.time,
             )
             continue
-        yield _pending(facts, instant, clustering or instant.action in _SERVICES, expiry_ms)
+        yield _pending_finding(facts, instant, clustering or instant.action in _SERVICES, expiry_ms)
 
 
-def _pending(facts: Facts, instant: Instant, service: bool, expiry_ms: int) -> Finding:
+def _pending_finding(facts: Facts, instant: Instant, service: bool, expiry_ms: int) -> Finding:
     try:
-        write = _examined(facts, instant)
+        write = _examine_pending(facts, instant)
     except CorruptFileError:  # its inflight file is damaged, so its holder is unknown
         write = PendingWrite(instant, None, None)
     recovery = instant.action in (Action.ROLLBACK, Action.RESTORE)
@@ -170,12 +172,12 @@ def _pending(facts: Facts, instant: Instant, service: bool, expiry_ms: int) -> F
             "state": instant.state.name,
             "holder": holder_,
             "process_ended": ended,
-            "last_active": None if write.active_ms is None else _moment(write.active_ms),
+            "last_active": None if write.active_ms is None else _utc_text(write.active_ms),
         },
     )
 
 
-def _examined(facts: Facts, instant: Instant) -> PendingWrite:
+def _examine_pending(facts: Facts, instant: Instant) -> PendingWrite:
     """Examines an instant as `failed_writes.examine` does, for every action: its writer, and the newest of its
     heartbeat, files and markers."""
     storage, timeline = facts.raw, facts.active
@@ -244,11 +246,11 @@ def check_length(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _of(instant: Instant, code: str, what: str, path: str) -> Finding:
+def _instant_finding(instant: Instant, code: str, what: str, path: str) -> Finding:
     return Finding(code, what, instant=instant.time, paths=(path,))
 
 
-def _content(facts: Facts, path: str) -> bytes | None:
+def _file_content(facts: Facts, path: str) -> bytes | None:
     try:
         return facts.storage.read(path)
     except FileNotFoundError:
@@ -265,7 +267,7 @@ def _is_record(content: bytes) -> bool:
     return True
 
 
-def _moment(ms: int) -> str:
+def _utc_text(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="seconds")
 
 
@@ -277,10 +279,10 @@ def check_locks(facts: Facts) -> Iterator[Finding]:
         facts.skipped.append(f"table lock: {first_line(error)}")
         return
     for owner in holders:
-        yield _lock(facts, owner)
+        yield _lock_finding(facts, owner)
 
 
-def _lock(facts: Facts, holder: LockHolder) -> Finding:
+def _lock_finding(facts: Facts, holder: LockHolder) -> Finding:
     now = datetime.fromtimestamp(facts.now_ms / 1000, timezone.utc)
     dead = holder.expires is not None and holder.expires < now
     if holder.process and holder.provider == "FileSystemBasedLockProvider":

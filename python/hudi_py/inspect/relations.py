@@ -59,7 +59,9 @@ def timeline_relation(state: TableState, archived: bool = False) -> pa.Table:
                 name = state.timeline.layout.completed_name(entry.time, entry.action, entry.completion_time)
                 rows.append(
                     _timeline_row(entry.time, entry.action, State.COMPLETED, entry.completion_time, name)
-                    | _numbers(entry.action, entry.metadata or b"", f"the archived {entry.time} of {state.storage.uri}")
+                    | _commit_totals(
+                        entry.action, entry.metadata or b"", f"the archived {entry.time} of {state.storage.uri}"
+                    )
                 )
     for instant in state.timeline.instants:
         try:
@@ -147,10 +149,10 @@ def _timeline_row(
 def _active_numbers(state: TableState, instant: Instant) -> dict[str, object]:
     path = state.timeline.layout.path(instant.file_name)
     commit = instant.action in WRITE_ACTIONS and instant.state is not State.REQUESTED
-    return _numbers(instant.action, state.storage.read(path) if commit else b"", f"{state.storage.uri}/{path}")
+    return _commit_totals(instant.action, state.storage.read(path) if commit else b"", f"{state.storage.uri}/{path}")
 
 
-def _numbers(action: Action, data: bytes, context: str) -> dict[str, object]:
+def _commit_totals(action: Action, data: bytes, context: str) -> dict[str, object]:
     """Returns the totals of a commit's statistics (`HoodieCommitMetadata.fetchTotal...`, 1.2.0)."""
     if action not in WRITE_ACTIONS:
         return dict.fromkeys(_NUMBERS, -1)

@@ -180,7 +180,7 @@ def file_report(state: TableState, as_of: InstantTime | None = None) -> pa.Table
             "log_files": [str(log.name) for log in slice_.log_files],
             "log_bytes": sum(log.size for log in slice_.log_files),
         }
-        for _, slices in _partitions(state, as_of)
+        for _, slices in _partition_slices(state, as_of)
         for slice_ in slices
     ]
     return pa.Table.from_pylist(rows, FILES)
@@ -195,7 +195,7 @@ def partition_report(state: TableState, as_of: InstantTime | None = None) -> pa.
             "num_files": sum(len(slice_.log_files) + (slice_.base_file is not None) for slice_ in slices),
             "num_bytes": sum(slice_.size for slice_ in slices),
         }
-        for path, slices in _partitions(state, as_of)
+        for path, slices in _partition_slices(state, as_of)
     ]
     return pa.Table.from_pylist(rows, _PARTITIONS)
 
@@ -231,7 +231,7 @@ def split_report(splits: Sequence[Split], reasons: Sequence[str | None]) -> pa.T
     return pa.Table.from_pylist(rows, _SPLITS)
 
 
-def _partitions(state: TableState, as_of: InstantTime | None) -> Iterator[tuple[str, list[FileSlice]]]:
+def _partition_slices(state: TableState, as_of: InstantTime | None) -> Iterator[tuple[str, list[FileSlice]]]:
     view = load_view(state)
     for path in view.partitions():
         yield path, view.latest_slices(path, as_of)
@@ -240,9 +240,9 @@ def _partitions(state: TableState, as_of: InstantTime | None) -> Iterator[tuple[
 def _written_report(state: TableState, *, archived: bool = False) -> pa.Table:
     """Lists what each completed write wrote to each file, newest write first; a write without files has one row, whose
     file is null. `archived` lists the archived timeline instead of the active one."""
-    result = _archived(state) if archived else _active(state)
+    result = _archived_commits(state) if archived else _active_commits(state)
     rows = [
-        {**_described(instant, metadata), "archived": archived, **({} if stat is None else _written(stat))}
+        {**_commit_row(instant, metadata), "archived": archived, **({} if stat is None else _stat_row(stat))}
         for instant, metadata in result
         for stat in metadata.stats or (None,)
     ]
@@ -252,14 +252,14 @@ def _written_report(state: TableState, *, archived: bool = False) -> pa.Table:
 def _extra_report(state: TableState) -> pa.Table:
     """Lists the extra metadata of completed writes of the active timeline, newest write first."""
     rows = [
-        {**_described(instant, metadata), "metadata_key": key, "metadata_value": value}
-        for instant, metadata in _active(state)
+        {**_commit_row(instant, metadata), "metadata_key": key, "metadata_value": value}
+        for instant, metadata in _active_commits(state)
         for key, value in metadata.extra.items()
     ]
     return pa.Table.from_pylist(rows, _EXTRA)
 
 
-def _active(state: TableState) -> Iterator[tuple[Instant, CommitMetadata]]:
+def _active_commits(state: TableState) -> Iterator[tuple[Instant, CommitMetadata]]:
     for instant in sorted(state.timeline.write_completed, key=lambda instant: instant.time, reverse=True):
         try:
             yield instant, read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
@@ -267,7 +267,7 @@ def _active(state: TableState) -> Iterator[tuple[Instant, CommitMetadata]]:
             continue
 
 
-def _archived(state: TableState) -> Iterator[tuple[ArchivedInstant, CommitMetadata]]:
+def _archived_commits(state: TableState) -> Iterator[tuple[ArchivedInstant, CommitMetadata]]:
     active = {(instant.time, instant.action.comparable) for instant in state.timeline.completed}
 
     def is_wanted(instant: ArchivedInstant) -> bool:
@@ -278,7 +278,7 @@ def _archived(state: TableState) -> Iterator[tuple[ArchivedInstant, CommitMetada
         yield entry, decode_commit_metadata(entry.metadata or b"{}", context)
 
 
-def _described(instant: Instant | ArchivedInstant, metadata: CommitMetadata) -> dict[str, object]:
+def _commit_row(instant: Instant | ArchivedInstant, metadata: CommitMetadata) -> dict[str, object]:
     return {
         "commit_time": instant.time,
         "state_transition_time": instant.completion_time,
@@ -287,7 +287,7 @@ def _described(instant: Instant | ArchivedInstant, metadata: CommitMetadata) -> 
     }
 
 
-def _written(stat: WriteStat) -> dict[str, object]:
+def _stat_row(stat: WriteStat) -> dict[str, object]:
     logs = stat.compacted or CompactedLogs()
     return {
         "partition": stat.partition_path,

@@ -39,10 +39,10 @@ def announced(storage: Storage, options: Options, storage_options: Mapping[str, 
         yield
         return
     session = TableSession.of(storage, options, NoMetadata(), storage_options=storage_options)
-    before = {_key(instant) for instant in session.timeline().completed}
+    before = {_instant_key(instant) for instant in session.timeline().completed}
 
     def new(timeline: Timeline) -> list[Instant]:
-        return [instant for instant in timeline.completed if _key(instant) not in before]
+        return [instant for instant in timeline.completed if _instant_key(instant) not in before]
 
     yield
     try:
@@ -60,5 +60,5 @@ def announced(storage: Storage, options: Options, storage_options: Mapping[str, 
         MetricsStep(reporter).report(session, new)
 
 
-def _key(instant: Instant) -> tuple[str, str]:
+def _instant_key(instant: Instant) -> tuple[str, str]:
     return instant.time, instant.action.comparable.value

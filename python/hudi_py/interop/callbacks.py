@@ -55,7 +55,7 @@ class CommitCallback:
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
         """Sends the message. A failure is a warning, as in Apache Hudi."""
         try:
-            text = json.dumps(_message(session, committed), ensure_ascii=False)
+            text = json.dumps(_commit_message(session, committed), ensure_ascii=False)
             headers = _sent_headers(session.storage_options or {})
             Client(self.url, headers, self.timeout_s).post_text(text)
         except (HttpError, HudiError, OSError) as error:
@@ -70,7 +70,7 @@ class CommitCallback:
         return ("callback",)
 
 
-def _message(session: TableSession, committed: Committed) -> dict[str, Any]:
+def _commit_message(session: TableSession, committed: Committed) -> dict[str, Any]:
     timeline = session.timeline()
     instant = timeline.find(committed.instant)
     if instant is None:
@@ -80,13 +80,13 @@ def _message(session: TableSession, committed: Committed) -> dict[str, Any]:
         "commitTime": committed.instant,
         "tableName": session.config.name,
         "basePath": session.storage.uri,
-        "hoodieWriteStat": [_stat(stat) for stat in metadata.stats],
-        "commitActionType": _present(instant.action.comparable.value),
-        "extraMetadata": _present(dict(metadata.extra)),
+        "hoodieWriteStat": [_stat_members(stat) for stat in metadata.stats],
+        "commitActionType": _present_option(instant.action.comparable.value),
+        "extraMetadata": _present_option(dict(metadata.extra)),
     }
 
 
-def _stat(stat: WriteStat) -> dict[str, Any]:
+def _stat_members(stat: WriteStat) -> dict[str, Any]:
     """Returns the members of `HoodieWriteStat` that Jackson writes, which are more than in commit metadata."""
     logs = stat.compacted or CompactedLogs()
     return {
@@ -101,7 +101,7 @@ def _stat(stat: WriteStat) -> dict[str, Any]:
     }
 
 
-def _present(value: Any) -> dict[str, Any]:
+def _present_option(value: Any) -> dict[str, Any]:
     """Converts an `Option` as Jackson does, which leaves its value out; here it is added."""
     return {"empty": False, "present": True, "value": value}
 

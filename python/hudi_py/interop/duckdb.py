@@ -57,7 +57,7 @@ def narrowed(sql: str, tables: Mapping[str, Scan], connection: duckdb.DuckDBPyCo
         statements = [item for item in sqlglot.parse(sql, read="duckdb") if item is not None]
     except sqlglot.errors.SqlglotError:  # DuckDB will report the error, or knows more than the parser
         return dict(tables)
-    words = _words(statements, tables) if _is_plain(statements, tables, connection) else None
+    words = _query_words(statements, tables) if _is_plain(statements, tables, connection) else None
     if words is None:
         return dict(tables)
     [(collation,)] = connection.execute("SELECT current_setting('default_collation')").fetchall()
@@ -66,7 +66,7 @@ def narrowed(sql: str, tables: Mapping[str, Scan], connection: duckdb.DuckDBPyCo
     for name, scan in tables.items():
         names = scan.schema.names
         columns = [column for column in names if column.lower() in words] or names[:1]
-        condition = _needed(statements[0], name, scan.schema, alone=len(tables) == 1) if compares else None
+        condition = _needed_condition(statements[0], name, scan.schema, alone=len(tables) == 1) if compares else None
         result[name] = scan.narrow(columns, condition)
     return result
 
@@ -107,7 +107,7 @@ def _is_plain(statements: Iterable[exp.Expr], tables: Iterable[str], connection:
             return False
         if isinstance(node, exp.Anonymous):
             functions.add(node.name.lower())
-    return _names_nothing(connection, tables) and functions <= _functions(connection)
+    return _names_nothing(connection, tables) and functions <= _plain_functions(connection)
 
 
 def _names_nothing(connection: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> bool:
@@ -122,13 +122,13 @@ def _names_nothing(connection: duckdb.DuckDBPyConnection, tables: Iterable[str])
     return not any(re.search(rf"\b{re.escape(name.lower())}\b", bodies) for name in tables)
 
 
-def _functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
+def _plain_functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
     """Returns names of DuckDB's own functions that only see their arguments, in lower case."""
     own = "SELECT function_name FROM duckdb_functions() WHERE internal AND function_type IN ('scalar', 'aggregate')"
     return {name.lower() for (name,) in connection.execute(own).fetchall()}
 
 
-def _words(statements: Iterable[exp.Expr], tables: Iterable[str]) -> frozenset[str] | None:
+def _query_words(statements: Iterable[exp.Expr], tables: Iterable[str]) -> frozenset[str] | None:
     """Returns identifiers in a query, in lower case; None if it may need all columns of one of the tables."""
     from sqlglot import exp
 
@@ -144,7 +144,7 @@ def _words(statements: Iterable[exp.Expr], tables: Iterable[str]) -> frozenset[s
     return frozenset(result)
 
 
-def _needed(statement: exp.Expr, table: str, schema: pa.Schema, *, alone: bool) -> str | None:
+def _needed_condition(statement: exp.Expr, table: str, schema: pa.Schema, *, alone: bool) -> str | None:
     """Returns conditions that rows of a table must fulfil to matter in a query. Found for a SELECT that names the table
     once, in FROM or an inner join, from its comparisons with constants.
 
@@ -166,17 +166,17 @@ def _needed(statement: exp.Expr, table: str, schema: pa.Schema, *, alone: bool) 
         return None
     single = alone and not joins and len(list(statement.find_all(exp.Table))) == 1
     conditions = Conditions(schema, ignore_case=True)
-    parts = (_condition(part, alias, conditions, single) for part in _conjuncts(where.this))
+    parts = (_column_condition(part, alias, conditions, single) for part in _conjuncts_of(where.this))
     return every(parts)
 
 
-def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+def _conjuncts_of(node: exp.Expr) -> Iterator[exp.Expr]:
     from sqlglot import exp
 
     node = node.unnest()
     if isinstance(node, exp.And):
-        yield from _conjuncts(node.left)
-        yield from _conjuncts(node.right)
+        yield from _conjuncts_of(node.left)
+        yield from _conjuncts_of(node.right)
     else:
         yield node
 
@@ -190,27 +190,27 @@ def _column_name(node: exp.Expr | None, alias: str, single: bool) -> str | None:
     return node.name if node.table.lower() == alias or (single and not node.table) else None
 
 
-def _condition(node: exp.Expr, alias: str, conditions: Conditions, single: bool) -> str | None:
+def _column_condition(node: exp.Expr, alias: str, conditions: Conditions, single: bool) -> str | None:
     from sqlglot import exp
 
     name = _column_name(node.this, alias, single)
     if isinstance(node, exp.Is) and name and isinstance(node.expression, exp.Null):
         return conditions.is_null(name)
     if isinstance(node, exp.In) and name and node.args.get("expressions") and not node.args.get("query"):
-        return conditions.one_of(name, [_value(expression) for expression in node.expressions])
+        return conditions.one_of(name, [_constant_value(expression) for expression in node.expressions])
     if isinstance(node, exp.Between) and name and not node.args.get("symmetric"):
-        low, high = _value(node.args["low"]), _value(node.args["high"])
+        low, high = _constant_value(node.args["low"]), _constant_value(node.args["high"])
         return every([conditions.compared(name, ">=", low), conditions.compared(name, "<=", high)])
     comparison = _COMPARISONS.get(type(node).__name__)
     if comparison is None or not isinstance(node, exp.Binary):
         return None
     if name:
-        return conditions.compared(name, comparison, _value(node.expression))
+        return conditions.compared(name, comparison, _constant_value(node.expression))
     other = _column_name(node.expression, alias, single)
-    return conditions.compared(other, SWAPPED[comparison], _value(node.this)) if other else None
+    return conditions.compared(other, SWAPPED[comparison], _constant_value(node.this)) if other else None
 
 
-def _value(node: exp.Expr) -> object:
+def _constant_value(node: exp.Expr) -> object:
     """Returns the value of a constant; None if it is unknown."""
     from sqlglot import exp
 

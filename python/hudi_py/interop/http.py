@@ -45,11 +45,11 @@ class Client:
 
     def get(self, path: str) -> Any:
         """Gets JSON. Raises HttpError."""
-        return _json(self._send("GET", path, None, {}))
+        return _parse_body(self._send("GET", path, None, {}))
 
     def post(self, path: str, body: Any) -> Any:
         """Sends JSON and returns the answer's JSON, None if it is empty. Raises HttpError."""
-        return _json(self._send("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"}))
+        return _parse_body(self._send("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"}))
 
     def post_text(self, text: str) -> None:
         """Sends text that is JSON; ignores the answer's content. Raises HttpError."""
@@ -58,7 +58,7 @@ class Client:
     def post_form(self, path: str, values: Mapping[str, str]) -> Any:
         """Sends a form and returns the answer's JSON. Raises HttpError."""
         kind = "application/x-www-form-urlencoded"
-        return _json(self._send("POST", path, urlencode(values).encode(), {"Content-Type": kind}))
+        return _parse_body(self._send("POST", path, urlencode(values).encode(), {"Content-Type": kind}))
 
     def delete(self, path: str) -> None:
         """Sends DELETE. Raises HttpError."""
@@ -73,7 +73,9 @@ class Client:
                 return bytes(answer.read())
         except urllib.error.HTTPError as error:
             with error:
-                raise HttpError(f"{shown} was answered with {error.code}: {_reason(error)}", error.code) from None
+                raise HttpError(
+                    f"{shown} was answered with {error.code}: {_failure_reason(error)}", error.code
+                ) from None
         except (OSError, HTTPException) as error:
             raise HttpError(f"{shown} had no answer: {getattr(error, 'reason', None) or error}") from None
 
@@ -98,7 +100,7 @@ def _without_query(url: str) -> str:
     return url.partition("?")[0]
 
 
-def _json(body: bytes) -> Any:
+def _parse_body(body: bytes) -> Any:
     if not body.strip():
         return None
     try:
@@ -107,7 +109,7 @@ def _json(body: bytes) -> Any:
         raise HttpError(f"the answer is not JSON: {body[:80]!r}") from None
 
 
-def _reason(error: urllib.error.HTTPError) -> str:
+def _failure_reason(error: urllib.error.HTTPError) -> str:
     """Summarises what a service says about an error."""
     try:
         text = error.read(4096).decode("utf-8", "replace").strip()

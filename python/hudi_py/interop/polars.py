@@ -71,43 +71,45 @@ def pushed_condition(predicate: polars.Expr, schema: pa.Schema) -> str | None:
         node = json.loads(predicate.meta.serialize(format="json"))
     except (polars.exceptions.PolarsError, ValueError):  # such as Python functions
         return None
-    return _condition(node, Conditions(schema))
+    return _node_condition(node, Conditions(schema))
 
 
-def _condition(node: Any, conditions: Conditions) -> str | None:
+def _node_condition(node: Any, conditions: Conditions) -> str | None:
     """Translates a serialised expression. Polars does not promise its form, so unknown forms are left out."""
     match node:
         case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
-            return every([_condition(left, conditions), _condition(right, conditions)])
+            return every([_node_condition(left, conditions), _node_condition(right, conditions)])
         case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
-            return either([_condition(left, conditions), _condition(right, conditions)])
+            return either([_node_condition(left, conditions), _node_condition(right, conditions)])
         case {"BinaryExpr": {"left": {"Column": str(name)}, "op": str(op), "right": {"Literal": _} as value}}:
-            return _compared(conditions, name, _COMPARISONS.get(op), value)
+            return _compared_condition(conditions, name, _COMPARISONS.get(op), value)
         case {"BinaryExpr": {"left": {"Literal": _} as value, "op": str(op), "right": {"Column": str(name)}}}:
-            return _compared(conditions, name, SWAPPED.get(_COMPARISONS.get(op, "")), value)
+            return _compared_condition(conditions, name, SWAPPED.get(_COMPARISONS.get(op, "")), value)
         case {"Function": {"input": [{"Column": str(name)}, *values], "function": {"Boolean": function}}}:
-            return _function(conditions, name, function, values)
+            return _function_condition(conditions, name, function, values)
     return None
 
 
-def _function(conditions: Conditions, name: str, function: Any, values: list[Any]) -> str | None:
+def _function_condition(conditions: Conditions, name: str, function: Any, values: list[Any]) -> str | None:
     match function, values:
         case "IsNull" | "IsNotNull", []:
             return conditions.is_null(name, negated=function == "IsNotNull")
         case {"IsIn": {"nulls_equal": False}}, [found]:
-            within = _value(found)
+            within = _literal_value(found)
             return conditions.one_of(name, within) if isinstance(within, list) else None
         case {"IsBetween": {"closed": str(closed)}}, [low, high] if closed in _BETWEEN:
             above, below = _BETWEEN[closed]
-            return every([_compared(conditions, name, above, low), _compared(conditions, name, below, high)])
+            return every(
+                [_compared_condition(conditions, name, above, low), _compared_condition(conditions, name, below, high)]
+            )
     return None
 
 
-def _compared(conditions: Conditions, name: str, comparison: str | None, value: Any) -> str | None:
-    return None if comparison is None else conditions.compared(name, comparison, _value(value))
+def _compared_condition(conditions: Conditions, name: str, comparison: str | None, value: Any) -> str | None:
+    return None if comparison is None else conditions.compared(name, comparison, _literal_value(value))
 
 
-def _value(node: Any) -> object:
+def _literal_value(node: Any) -> object:
     """Returns the value of a serialised literal, which Polars evaluates itself; None if it is unknown."""
     import polars
 

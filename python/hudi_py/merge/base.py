@@ -120,7 +120,7 @@ class BaseMerge:
         if self._folds:
             yield from self._folded(batch, hits, keys)
             return
-        yield from _without(batch, self._chosen(batch, hits, keys))
+        yield from _rows_without(batch, self._chosen(batch, hits, keys))
 
     def replaced(self, batch: pa.RecordBatch) -> Hits:
         """Returns the numbers of the rows that `add` would drop. Not for merges that combine two versions."""
@@ -129,7 +129,7 @@ class BaseMerge:
 
     def _chosen(self, batch: pa.RecordBatch, hits: Hits, keys: Rows) -> Hits:
         """Returns the hits that their log records replace or delete."""
-        stale = _stale(batch, hits, keys, self._log, self._settings)
+        stale = _stale_hits(batch, hits, keys, self._log, self._settings)
         self._used[keys[stale]] = True
         self._tell(batch, hits[~stale], keys[~stale])
         return hits[~stale]
@@ -197,7 +197,7 @@ class BaseMerge:
         made = np.flatnonzero(~result.deleted)
         untouched = np.zeros(count, np.bool_)
         untouched[made] = (result.sources[:, made] == base.sources[:, made]).all(axis=0)
-        yield from _without(batch, hits[~untouched])
+        yield from _rows_without(batch, hits[~untouched])
         made = made[~untouched[made]]
         self._counts.updates += len(made)
         self._counts.deletes += int((result.deleted & ~log.winners.deletes[keys]).sum())
@@ -212,7 +212,7 @@ class BaseMerge:
     def _paired(self, batch: pa.RecordBatch, hits: Hits, keys: Rows, name: str) -> Iterator[pa.RecordBatch]:
         """Merges hits with a Python merger; a delete in the log removes the base row, whatever followed it."""
         log = self._log
-        yield from _without(batch, hits)
+        yield from _rows_without(batch, hits)
         merges = ~log.winners.deletes[keys] & ~log.winners.always[keys]
         live = np.flatnonzero(merges)
         self._used[keys[live]] = True
@@ -251,7 +251,7 @@ class BaseMerge:
         return self._loaded
 
 
-def _without(batch: pa.RecordBatch, removed: Hits) -> Iterator[pa.RecordBatch]:
+def _rows_without(batch: pa.RecordBatch, removed: Hits) -> Iterator[pa.RecordBatch]:
     keep = np.ones(batch.num_rows, np.bool_)
     keep[removed] = False
     if keep.all():
@@ -274,7 +274,7 @@ def _first_of_each(hits: Hits, keys: Rows, met: Mask) -> tuple[Hits, Rows]:
     return hits[fresh], keys[fresh]
 
 
-def _stale(batch: pa.RecordBatch, hits: Hits, keys: Rows, log: LogRecords, settings: MergeSettings) -> Mask:
+def _stale_hits(batch: pa.RecordBatch, hits: Hits, keys: Rows, log: LogRecords, settings: MergeSettings) -> Mask:
     """Returns hits whose base row has a strictly greater ordering value than the log's version."""
     if not settings.by_event_time or not len(hits):
         return np.zeros(len(hits), np.bool_)

@@ -78,7 +78,7 @@ def read_versions(
     by_schema = {_schema_key(block, history): block for block in reversed(blocks) if block.type is BlockType.AVRO}
     for (writer_schema, _, is_partial), block in by_schema.items():
         if not is_partial:
-            check_column_names(storage, block, writer_schema, history.columns(_instant(block), schema.names))
+            check_column_names(storage, block, writer_schema, history.columns(_block_instant(block), schema.names))
     partial = next((block for block in blocks if block.is_partial), None)
     start = 0
     partial_from: int | None = None
@@ -128,7 +128,9 @@ class _Portion:
     def _add(self, content: bytes, block: LogBlock, start: int) -> int:
         if block.type is BlockType.DELETE:
             deletes = checked_deletes(content, block.path)
-            self._entries.append(entry_table(deletes, start, self._schema, self._settings, _instant(block), block.path))
+            self._entries.append(
+                entry_table(deletes, start, self._schema, self._settings, _block_instant(block), block.path)
+            )
             return len(deletes.keys)
         if block.type is BlockType.AVRO:
             count = _record_count(content, block)
@@ -139,7 +141,7 @@ class _Portion:
         if block.type is BlockType.HFILE:
             batches = self._hfile_batches(content, block)
         else:
-            wanted = self._history.columns(_instant(block), self._schema.names)
+            wanted = self._history.columns(_block_instant(block), self._schema.names)
             batches = block_batches(content, wanted, block.path, block.content_offset)
         count = 0
         for batch in batches:
@@ -152,8 +154,8 @@ class _Portion:
         for (writer_schema, _, _), group in self._groups.items():
             batch = decode_log_content(
                 group.contents,
-                self._history.writer_schema(_parsed(writer_schema, group.block)),
-                columns=self._history.columns(_instant(group.block), self._schema.names),
+                self._history.writer_schema(_parsed_schema(writer_schema, group.block)),
+                columns=self._history.columns(_block_instant(group.block), self._schema.names),
                 context=group.block.path,
             )
             position = np.concatenate(group.places)
@@ -176,9 +178,9 @@ class _Portion:
     def _keep(self, batch: pa.RecordBatch, block: LogBlock, position: Rows, *, repaired: bool = False) -> None:
         lacking: frozenset[str] = frozenset()
         if block.is_partial:
-            names = set(self._history.columns(_instant(block), self._schema.names))
+            names = set(self._history.columns(_block_instant(block), self._schema.names))
             lacking = frozenset(names - set(batch.schema.names) - {RECORD_KEY})
-        whole = self._history.conform(batch, _instant(block), self._schema, context=block.path, repaired=repaired)
+        whole = self._history.conform(batch, _block_instant(block), self._schema, context=block.path, repaired=repaired)
         self._tables.append(pa.Table.from_batches([with_keys(whole, self._settings.key_fields)]))
         self._positions.append(position)
         self._lacking.append(lacking)
@@ -191,12 +193,12 @@ class _Portion:
     def _hfile_batches(self, content: bytes, block: LogBlock) -> Iterator[pa.RecordBatch]:
         # Apache Hudi 0.x also wrote HFile blocks to data tables; 1.x reads them in the metadata table only
         entries = read_hfile(content, context=block.path).scan()
-        schema = self._history.writer_schema(_parsed(_writer_schema(block), block))
-        columns = self._history.columns(_instant(block), self._schema.names)
+        schema = self._history.writer_schema(_parsed_schema(_writer_schema(block), block))
+        columns = self._history.columns(_block_instant(block), self._schema.names)
         return decode_values(entries.values, schema, columns, context=block.path)
 
 
-def _instant(block: LogBlock) -> str:
+def _block_instant(block: LogBlock) -> str:
     return block.header.get(HeaderKey.INSTANT_TIME, "")
 
 
@@ -206,7 +208,7 @@ def _record_count(content: bytes, block: LogBlock) -> int:
     return int.from_bytes(content[4:8], "big", signed=True)
 
 
-def _parsed(schema: str, block: LogBlock) -> Any:
+def _parsed_schema(schema: str, block: LogBlock) -> Any:
     try:
         return json.loads(schema)
     except (ValueError, RecursionError) as error:
@@ -218,7 +220,7 @@ def _parsed(schema: str, block: LogBlock) -> Any:
 def _schema_key(block: LogBlock, history: SchemaHistory) -> tuple[str, int, bool]:
     """Returns what blocks must share for one call to decode them: the writer schema, the version of the table's schema
     if columns have ids, and whether they hold partial updates."""
-    version = history.at(_instant(block))
+    version = history.at(_block_instant(block))
     return _writer_schema(block), -1 if version is None else version.version_id, block.is_partial
 
 

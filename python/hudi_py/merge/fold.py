@@ -94,7 +94,7 @@ class FoldSpace:
         gaps += [none, none]
         lacking += [None, None]
         for name in rows.column_names:
-            gap, lacks = _gaps(rows[name], settings), absent.get(name)
+            gap, lacks = _gap_mask(rows[name], settings), absent.get(name)
             if (gap is None or not gap.any()) and (lacks is None or not lacks.any()):
                 groups[name in META_FIELDS].append(name)
             else:
@@ -111,7 +111,7 @@ class FoldSpace:
         self._lacking = lacking
         self._group_of = {name: number for number, group in enumerate(groups) for name in group}
         payload = settings.payload
-        self._sequence = None if payload is None else _sequence(rows, payload)
+        self._sequence = None if payload is None else _sequence_codes(rows, payload)
         self._marks = _payload_marks(rows, settings)
 
     @property
@@ -138,13 +138,13 @@ class FoldSpace:
 
     def gap(self, records: Records, group: int) -> Mask:
         """Returns records whose value in the group counts as missing."""
-        return _at(self._gaps[group], records.sources[group], True)
+        return _mask_at(self._gaps[group], records.sources[group], True)
 
     def marked(self, records: Records) -> Mask:
         """Returns records that the payload class itself treats as deletes (`BaseAvroPayload.isDeleteRecord`)."""
         result: Mask = records.empty.copy()
         for name, mask in self._marks.items():
-            result |= _at(mask, records.sources[self._group_of[name]], False)
+            result |= _mask_at(mask, records.sources[self._group_of[name]], False)
         return result
 
     def sequence(self, records: Records) -> tuple[npt.NDArray[np.int64], Mask]:
@@ -181,7 +181,7 @@ class FoldSpace:
             if group is None or values is None:
                 return np.zeros(len(records.empty), np.bool_)
             valid = np.asarray(combined(values).is_valid())
-            result = _at(valid, records.sources[group], False)
+            result = _mask_at(valid, records.sources[group], False)
         return result
 
     def table(self, records: Records) -> pa.Table:
@@ -248,7 +248,7 @@ def combine(space: FoldSpace, older: Records, newer: Records, entries: Mask, lat
         return _combine_by_payload(space, older, newer)
     takes_newer = np.ones(len(older.empty), np.bool_)
     if settings.by_event_time:
-        beaten = _greater(older.codes, newer.codes)
+        beaten = _is_greater(older.codes, newer.codes)
         takes_newer = newer.unconditional | older.unconditional | ~beaten
         obsolete = older.unconditional | (beaten & ~newer.defaults)
         takes_newer = np.where(entries, ~obsolete, takes_newer)
@@ -276,11 +276,11 @@ def _combine_by_payload(space: FoldSpace, older: Records, newer: Records) -> Rec
     keeps = np.zeros(len(dead), np.bool_)  # the older record stays unchanged
     merged = newer
     if payload is Payload.PARTIAL_UPDATE:
-        late = space.has_ordering_value(older) & _greater(older.codes, newer.codes) & ~newer.empty
+        late = space.has_ordering_value(older) & _is_greater(older.codes, newer.codes) & ~newer.empty
         dead = dead | (late & space.marked(older))
-        merged = _fill(space, older, newer, late)
+        merged = _fill_gaps(space, older, newer, late)
     elif payload is Payload.OVERWRITE_NON_DEFAULTS:
-        merged = _fill(space, older, newer, np.zeros(len(dead), np.bool_))
+        merged = _fill_gaps(space, older, newer, np.zeros(len(dead), np.bool_))
     elif payload is not None and payload.sequence_column is not None:
         (old, has_old), (new, has_new) = space.sequence(older), space.sequence(newer)
         keeps = has_old & has_new & (new < old) & ~newer.empty
@@ -289,7 +289,7 @@ def _combine_by_payload(space: FoldSpace, older: Records, newer: Records) -> Rec
     return choose(unmerged, newer, result)
 
 
-def _fill(space: FoldSpace, older: Records, newer: Records, late: Mask) -> Records:
+def _fill_gaps(space: FoldSpace, older: Records, newer: Records, late: Mask) -> Records:
     """Fills gaps of the newer record from the older one; where `late`, the other way round except for meta columns."""
     sources = newer.sources.copy()
     for group in range(space.width):
@@ -305,13 +305,13 @@ def _fill(space: FoldSpace, older: Records, newer: Records, late: Mask) -> Recor
 
 def _new_delete(older: Records, newer: Records) -> Records:
     """Returns a delete with the greater ordering value of the two (`BufferedRecords.createDelete`)."""
-    latest = choose(_greater(older.codes, newer.codes), older, newer)
+    latest = choose(_is_greater(older.codes, newer.codes), older, newer)
     every = np.ones(len(older.empty), np.bool_)
     sources = np.full_like(newer.sources, -1)
     return Records(sources, every, every, latest.codes, latest.defaults, latest.ordering)
 
 
-def _greater(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> Mask:
+def _is_greater(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> Mask:
     """Compares ordering values field by field; true where those of `first` are greater."""
     result = np.zeros(first.shape[1], np.bool_)
     equal = np.ones(first.shape[1], np.bool_)
@@ -321,14 +321,14 @@ def _greater(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> Mas
     return result
 
 
-def _at(mask: Mask, rows: Sources, missing: bool) -> Mask:
+def _mask_at(mask: Mask, rows: Sources, missing: bool) -> Mask:
     """Selects a mask's values by row; `missing` for row -1."""
     if not len(mask):
         return np.full(len(rows), missing)
     return np.asarray(np.where(rows >= 0, mask[np.maximum(rows, 0)], missing))
 
 
-def _gaps(column: pa.ChunkedArray, settings: MergeSettings) -> Mask | None:
+def _gap_mask(column: pa.ChunkedArray, settings: MergeSettings) -> Mask | None:
     """Returns the values that count as missing; None if there are none."""
     ignores = settings.partial is PartialUpdate.IGNORE_DEFAULTS or settings.payload in (
         Payload.PARTIAL_UPDATE,
@@ -361,7 +361,7 @@ def _payload_marks(rows: pa.Table, settings: MergeSettings) -> dict[str, Mask]:
     return result
 
 
-def _sequence(rows: pa.Table, payload: Payload) -> tuple[str, npt.NDArray[np.int64], Mask] | None:
+def _sequence_codes(rows: pa.Table, payload: Payload) -> tuple[str, npt.NDArray[np.int64], Mask] | None:
     """Returns the column by which a Debezium payload orders rows, its values as codes in Java's order, and which are
     valid."""
     name = payload.sequence_column
@@ -380,7 +380,7 @@ def binlog_positions(column: pa.Array) -> tuple[npt.NDArray[np.int64], Mask]:
     (`MySqlDebeziumAvroPayload.isCurrentSeqLatest`)."""
     parts = pc.extract_regex(column.cast(pa.string()), r"^(?P<file>\d{1,18})\.(?P<pos>\d{1,18})")
     valid = np.asarray(column.is_valid()) & np.asarray(parts.is_valid())
-    numbers = [part.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) for part in _members(parts)]
+    numbers = [part.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) for part in _sequence_members(parts)]
     order = np.lexsort((numbers[1], numbers[0]))
     changes = np.zeros(len(order), np.bool_)
     changes[1:] = np.any([part[order][1:] != part[order][:-1] for part in numbers], axis=0)
@@ -389,7 +389,7 @@ def binlog_positions(column: pa.Array) -> tuple[npt.NDArray[np.int64], Mask]:
     return codes, valid
 
 
-def _members(parts: pa.Array) -> Sequence[pa.Array]:
+def _sequence_members(parts: pa.Array) -> Sequence[pa.Array]:
     # empty text where the pattern does not match
     return [pc.if_else(pc.equal(member, ""), None, member) for member in parts.flatten()]
 

@@ -41,7 +41,7 @@ def reduce_input(
         # value wins
         settings = replace(settings, mode=EVENT_TIME, payload=None)
     if settings.folds:
-        return _folded(table, settings, ids, count)
+        return _folded_input(table, settings, ids, count)
     position = np.arange(table.num_rows, dtype=np.int64)
     keys = combined(table[key_columns[-1]])
     rows = winning_rows(ids, count, row_versions(compared, settings, keys, position), settings)
@@ -60,7 +60,7 @@ def _by_binlog_position(table: pa.Table, settings: MergeSettings) -> tuple[pa.Ta
     return table.append_column(_POSITION, pa.array(codes)), replace(settings, ordering_fields=(_POSITION,))
 
 
-def _folded(table: pa.Table, settings: MergeSettings, ids: Rows, count: int) -> pa.Table:
+def _folded_input(table: pa.Table, settings: MergeSettings, ids: Rows, count: int) -> pa.Table:
     """Folds each key's rows in input order. If the last one is a delete, returns that row."""
     table = table.combine_chunks()
     position = np.arange(table.num_rows, dtype=np.int64)

@@ -91,7 +91,7 @@ def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
                 f"Column '{name}' of the record key is missing in the data, whose columns are "
                 f"{', '.join(batch.schema.names)}; it is required with hoodie.populate.meta.fields=false"
             )
-        texts.append(_text(combined(values), name))
+        texts.append(_key_text(combined(values), name))
     if len(texts) == 1:
         return texts[0]
     parts = []
@@ -101,7 +101,7 @@ def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
     return pc.binary_join_element_wise(*parts, ",")
 
 
-def _text(column: pa.Array, name: str) -> pa.Array:
+def _key_text(column: pa.Array, name: str) -> pa.Array:
     """Formats Spark's internal values as Java does: dates as days, timestamps as microseconds since the epoch."""
     kind = column.type
     if pa.types.is_floating(kind):

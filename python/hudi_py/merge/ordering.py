@@ -119,7 +119,7 @@ def _native_codes(array: pa.Array | pa.ChunkedArray) -> Codes:
     if pa.types.is_floating(kind):
         codes = double_codes(array)
     elif pa.types.is_decimal(kind):
-        codes = _unscaled(array)
+        codes = _unscaled_codes(array)
     elif pa.types.is_boolean(kind):
         codes = array.cast(pa.int8()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     else:
@@ -132,7 +132,7 @@ def _native_codes(array: pa.Array | pa.ChunkedArray) -> Codes:
     return np.asarray(codes, np.int64)
 
 
-def _unscaled(array: pa.Array) -> Codes:
+def _unscaled_codes(array: pa.Array) -> Codes:
     """Returns unscaled values of a decimal128 column whose precision fits 64 bits: the low half of each value."""
     data = array.buffers()[1]
     if data is None or not len(array):

@@ -55,18 +55,18 @@ def reduce_versions(versions: LogVersions, settings: MergeSettings, *, keep_dele
     """
     result = versions.as_versions(settings)
     if settings.merger is not None:
-        return _paired(versions, result, settings.merger, settings, keep_deletes)
+        return _paired_records(versions, result, settings.merger, settings, keep_deletes)
     if settings.folds or versions.partial_from is not None:
-        return _folded(versions, result, settings, keep_deletes)
+        return _folded_records(versions, result, settings, keep_deletes)
     winners = find_winners(result, settings)
     kept = np.ones(len(winners.keys), np.bool_) if keep_deletes else ~winners.deletes
     if keep_deletes:
         rows = all_rows(versions, settings).take(pa.array(winners.versions))
-        return LogRecords(winners, rows, _slots(kept))
-    return LogRecords(winners, versions.rows.take(pa.array(winners.versions[kept])), _slots(kept))
+        return LogRecords(winners, rows, _row_slots(kept))
+    return LogRecords(winners, versions.rows.take(pa.array(winners.versions[kept])), _row_slots(kept))
 
 
-def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, keep_deletes: bool) -> LogRecords:
+def _folded_records(versions: LogVersions, found: Versions, settings: MergeSettings, keep_deletes: bool) -> LogRecords:
     encoded = found.keys.dictionary_encode()
     ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     (codes,) = field_codes([list(found.ordering)], [len(found.keys)])
@@ -74,7 +74,7 @@ def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, kee
     records = fold_versions(
         space, ids, len(encoded.dictionary), found.position, found.deletes, found.entries, versions.partial_from
     )
-    withheld = _withheld(space, records, settings)
+    withheld = _withheld_keys(space, records, settings)
     # a payload class needs the rows of deletes too, to merge them with base rows
     with_deletes = keep_deletes or settings.payload is not None
     kept = np.flatnonzero(~records.empty if with_deletes else ~records.deleted)
@@ -110,7 +110,7 @@ def _folded(versions: LogVersions, found: Versions, settings: MergeSettings, kee
     return LogRecords(winners, rows, slots, absent, versions.partial_from is not None, withheld, made)
 
 
-def _paired(
+def _paired_records(
     versions: LogVersions, found: Versions, name: str, settings: MergeSettings, keep_deletes: bool
 ) -> LogRecords:
     encoded = found.keys.dictionary_encode()
@@ -118,17 +118,19 @@ def _paired(
     store = RowStore(all_rows(versions, settings))
     row, last, deleted, always = fold_pairs(store, load_merger(name), name, ids, found.position, found.deletes)
     kept = np.ones(len(row), np.bool_) if keep_deletes else ~deleted
-    return LogRecords(Winners(encoded.dictionary, last, deleted, always, (), ids), store.table(row[kept]), _slots(kept))
+    return LogRecords(
+        Winners(encoded.dictionary, last, deleted, always, (), ids), store.table(row[kept]), _row_slots(kept)
+    )
 
 
-def _withheld(space: FoldSpace, records: Records, settings: MergeSettings) -> Mask | None:
+def _withheld_keys(space: FoldSpace, records: Records, settings: MergeSettings) -> Mask | None:
     if settings.payload is None:
         return None
     marked = space.marked(records) & ~records.deleted
     return marked if marked.any() else None
 
 
-def _slots(kept: Mask) -> Rows:
+def _row_slots(kept: Mask) -> Rows:
     slots = np.full(len(kept), -1, np.int64)
     slots[kept] = np.arange(int(kept.sum()))
     return slots

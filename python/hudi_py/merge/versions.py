@@ -138,7 +138,7 @@ def entry_table(
             `as_computed`.
     """
     count = len(deletes.keys)
-    columns, defaults = _ordering(deletes, ordering_types(schema, settings), path)
+    columns, defaults = _typed_ordering(deletes, ordering_types(schema, settings), path)
     keys = deletes.keys.cast(pa.string())
     if settings.key_fields:
         keys = as_computed(keys, schema, settings.key_fields, named=settings.names_key, path=path)
@@ -153,7 +153,7 @@ def entry_table(
     return pa.Table.from_arrays(arrays, schema=entry_schema(schema, settings))
 
 
-def _ordering(entry: Deletes, like: Sequence[pa.DataType], path: str) -> tuple[tuple[pa.Array, ...], Mask]:
+def _typed_ordering(entry: Deletes, like: Sequence[pa.DataType], path: str) -> tuple[tuple[pa.Array, ...], Mask]:
     """Converts a delete block's ordering values to the columns' types; also returns which entries have the default
     value.
 

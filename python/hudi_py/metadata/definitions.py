@@ -75,10 +75,10 @@ def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[st
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise _corrupt(storage, path, f"{error}; expected JSON") from error
+        raise _corrupt_error(storage, path, f"{error}; expected JSON") from error
     value = content.get(DEFINITIONS) if isinstance(content, dict) else None
     if value is not None and not isinstance(value, dict):
-        raise _corrupt(storage, path, f"{DEFINITIONS} is not a JSON object")
+        raise _corrupt_error(storage, path, f"{DEFINITIONS} is not a JSON object")
     return dict(value or {})
 
 
@@ -91,7 +91,7 @@ def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDe
     try:
         return [IndexDefinition.of_json(name, item) for name, item in read_definitions(storage, config).items()]
     except (TypeError, AttributeError) as error:
-        raise _corrupt(storage, definitions_path(config), repr(error)) from error
+        raise _corrupt_error(storage, definitions_path(config), repr(error)) from error
 
 
 def definitions_path(config: TableConfig) -> str:
@@ -99,5 +99,5 @@ def definitions_path(config: TableConfig) -> str:
     return config.properties.get(PATH_KEY, "").strip().strip("/") or INDEX_DEFINITIONS
 
 
-def _corrupt(storage: Storage, path: str, why: str) -> CorruptFileError:
+def _corrupt_error(storage: Storage, path: str, why: str) -> CorruptFileError:
     return CorruptFileError(f"Cannot read the index definitions {storage.uri}/{path}: {why}")

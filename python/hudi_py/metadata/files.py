@@ -40,14 +40,14 @@ def read_files(metadata: MetadataTable, keys: Iterable[str] | None = None) -> di
     Args:
         keys: keys of partitions, and `__all_partitions__`; None: all.
     """
-    return _fold(metadata.records(FILES, [_FIELD], _SCHEMA, _normalise, keys=keys))
+    return _fold_files(metadata.records(FILES, [_FIELD], _SCHEMA, _normalise_files, keys=keys))
 
 
-def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
+def _normalise_files(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([payload_field(batch, _FIELD).cast(_MAP)], schema=_SCHEMA)
 
 
-def _fold(versions: RecordVersions) -> dict[str, dict[str, int]]:
+def _fold_files(versions: RecordVersions) -> dict[str, dict[str, int]]:
     maps = combined(versions.fields.column(0))
     offsets = np.asarray(maps.offsets)
     parent = np.repeat(np.arange(len(maps)), np.diff(offsets))

@@ -49,18 +49,18 @@ def partition_of_key(key: str) -> str:
 @lru_cache(4096)
 def column_id(column: str) -> str:
     """Returns the first part of a column's keys in `column_stats` and `partition_stats`."""
-    return _base64(hash64(column))
+    return _base64_text(hash64(column))
 
 
 @lru_cache(65536)
 def partition_id(partition: str) -> str:
     """Returns the part of a key that identifies a partition."""
-    return _base64(hash64(partition or UNPARTITIONED))
+    return _base64_text(hash64(partition or UNPARTITIONED))
 
 
 def file_id(name: str) -> str:
     """Returns the part of a key that identifies a file, by its name."""
-    return _base64(hashlib.md5(name.encode(), usedforsecurity=False).digest())
+    return _base64_text(hashlib.md5(name.encode(), usedforsecurity=False).digest())
 
 
 def column_stats_key(column: str, partition: str, name: str) -> str:
@@ -103,8 +103,8 @@ def secondary_keys(values: pa.StringArray, keys: pa.StringArray) -> pa.StringArr
         values: texts of the secondary column; null for null.
         keys: record keys, without nulls.
     """
-    escaped = pc.fill_null(_escaped(values), NULL_SECONDARY)
-    return pc.binary_join_element_wise(escaped, _escaped(keys), SECONDARY_SEPARATOR)
+    escaped = pc.fill_null(_escape_separators(values), NULL_SECONDARY)
+    return pc.binary_join_element_wise(escaped, _escape_separators(keys), SECONDARY_SEPARATOR)
 
 
 def secondary_prefixes(keys: pa.StringArray) -> pa.StringArray:
@@ -113,7 +113,7 @@ def secondary_prefixes(keys: pa.StringArray) -> pa.StringArray:
     return pc.struct_field(pc.extract_regex(keys, r"(?s)^(?P<prefix>(?:[^\\$]|\\.)*\$)"), "prefix")
 
 
-def _escaped(texts: pa.StringArray) -> pa.StringArray:
+def _escape_separators(texts: pa.StringArray) -> pa.StringArray:
     if pc.any(pc.match_substring_regex(texts, r"[\\$\x00]")).as_py():
         for character in ("\\", SECONDARY_SEPARATOR, "\0"):
             texts = pc.replace_substring(texts, character, "\\" + character)
@@ -136,7 +136,7 @@ def file_groups(keys: Iterable[str], count: int) -> npt.NDArray[np.int64]:
     return numbers
 
 
-def _base64(data: bytes) -> str:
+def _base64_text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
@@ -150,32 +150,32 @@ def hash64(text: str, seed: int = SEED) -> bytes:
         while position <= end - 32:
             for lane in range(4):
                 word = int.from_bytes(data[position : position + 8], "little")
-                lanes[lane] = _round(lanes[lane], word)
+                lanes[lane] = _hash_round(lanes[lane], word)
                 position += 8
-        value = sum(_rotated(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
+        value = sum(_rotate_left(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
         for lane in lanes:
-            value = (value ^ _round(0, lane)) * _P1 + _P4 & _MASK
+            value = (value ^ _hash_round(0, lane)) * _P1 + _P4 & _MASK
     else:
         value = seed + _P5 & _MASK
     value = value + end & _MASK
     while position <= end - 8:
-        value ^= _round(0, int.from_bytes(data[position : position + 8], "little"))
-        value = _rotated(value, 27) * _P1 + _P4 & _MASK
+        value ^= _hash_round(0, int.from_bytes(data[position : position + 8], "little"))
+        value = _rotate_left(value, 27) * _P1 + _P4 & _MASK
         position += 8
     if position <= end - 4:
         value ^= int.from_bytes(data[position : position + 4], "little") * _P1 & _MASK
-        value = _rotated(value, 23) * _P2 + _P3 & _MASK
+        value = _rotate_left(value, 23) * _P2 + _P3 & _MASK
         position += 4
     for byte in data[position:]:
-        value = _rotated(value ^ (byte * _P5 & _MASK), 11) * _P1 & _MASK
+        value = _rotate_left(value ^ (byte * _P5 & _MASK), 11) * _P1 & _MASK
     value = (value ^ value >> 33) * _P2 & _MASK
     value = (value ^ value >> 29) * _P3 & _MASK
     return (value ^ value >> 32).to_bytes(8, "big")
 
 
-def _round(lane: int, word: int) -> int:
-    return _rotated(lane + word * _P2 & _MASK, 31) * _P1 & _MASK
+def _hash_round(lane: int, word: int) -> int:
+    return _rotate_left(lane + word * _P2 & _MASK, 31) * _P1 & _MASK
 
 
-def _rotated(value: int, bits: int) -> int:
+def _rotate_left(value: int, bits: int) -> int:
     return (value << bits | value >> 64 - bits) & _MASK

@@ -134,7 +134,7 @@ def read_parts(
         return [source() for source in _slice_sources(storage, *task, committed)]
 
     if not storage.is_local:
-        storage = _held(storage, [slice_ for _, slice_, _ in slices], stamps or {})
+        storage = _small_files_held(storage, [slice_ for _, slice_, _ in slices], stamps or {})
         return [part for parts in in_threads(one, slices) for part in parts]
     many = sum(len(wanted.keys or ()) for _, _, wanted in slices) > _MANY_KEYS
     return [part for parts in in_threads(one, slices, default_threads() if many else 1) for part in parts]
@@ -150,7 +150,7 @@ def read_newest_parts(
     """Reads as `read_parts`, but from the newest log block back, until `count` different keys are found. Returns the
     parts, oldest first in each file group, and whether they are complete."""
     if not storage.is_local:
-        storage = _held(storage, [slice_ for _, slice_, _ in slices], stamps or {})
+        storage = _small_files_held(storage, [slice_ for _, slice_, _ in slices], stamps or {})
     parts: list[list[Part]] = [[] for _ in slices]
     back = [reversed(_slice_sources(storage, *task, committed)) for task in slices]
     result: set[str] = set()
@@ -177,7 +177,7 @@ def check_parts(
         scan_log(storage, slice_.log_files, committed=committed)
 
     if not storage.is_local:
-        storage = _held(storage, slices, stamps or {})
+        storage = _small_files_held(storage, slices, stamps or {})
     when_remote(storage, one, slices)
 
 
@@ -188,7 +188,7 @@ def note_written(storage: Storage, files: Mapping[str, bytes]) -> None:
             _WRITTEN.put((storage.uri, path, len(data)), data, len(data))
 
 
-def _held(storage: Storage, slices: Sequence[FileSlice], stamps: Stamps) -> Storage:
+def _small_files_held(storage: Storage, slices: Sequence[FileSlice], stamps: Stamps) -> Storage:
     """Returns the storage with the small files of the slices in memory, read in parallel with one request each."""
     files = [file for slice_ in slices for file in (slice_.base_file, *slice_.log_files) if file is not None]
     held: dict[str, bytes] = {}
@@ -245,7 +245,7 @@ def _block_part(storage: Storage, block: LogBlock, group: int, wanted: KeySelect
 def _entries_part(entries: Entries, schema: str | None, group: int, context: str) -> Part:
     if not schema:
         raise CorruptFileError(f"Cannot read {context}: it has no schema for its records")
-    return Part(_texts(entries.keys, context), entries.values, schema, group, context)
+    return Part(_key_texts(entries.keys, context), entries.values, schema, group, context)
 
 
 def _avro_part(storage: Storage, block: LogBlock, group: int, context: str) -> Part:
@@ -253,7 +253,7 @@ def _avro_part(storage: Storage, block: LogBlock, group: int, context: str) -> P
     schema = block.header.get(HeaderKey.SCHEMA)
     if not schema:
         raise CorruptFileError(f"Cannot read {context}: an Avro block has no SCHEMA")
-    rows = decode_log_content([read_content(storage, block)], _parsed(schema, context)[0], context=context)
+    rows = decode_log_content([read_content(storage, block)], _parsed_schema(schema, context)[0], context=context)
     if KEY not in rows.schema.names:
         raise CorruptFileError(f"Cannot read {context}: the records of an Avro block have no key")
     return Part(rows.column(KEY).cast(pa.string()), None, schema, group, context, rows)
@@ -295,8 +295,8 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
         count = len(part.keys)
         if part.rows is not None:
             kept = part.rows.select([name for name in part.rows.schema.names if name in columns])
-            avro = _parsed(part.schema, part.context)[0]
-            tables.append(pa.Table.from_batches([_normalised(normalise, kept, avro, part.context)]))
+            avro = _parsed_schema(part.schema, part.context)[0]
+            tables.append(pa.Table.from_batches([_normalised_batch(normalise, kept, avro, part.context)]))
             positions.append(np.arange(start, start + count, dtype=np.int64))
         elif part.values is not None:
             by_schema.setdefault(part.schema, []).append((part, start))
@@ -304,10 +304,10 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
     for schema, members in by_schema.items():
         # one call decodes all records with the same writer schema, from any part
         context = members[0][0].context
-        avro, record = _parsed(schema, context)
+        avro, record = _parsed_schema(schema, context)
         values = pa.concat_arrays([part.values for part, _ in members])
         batches = [
-            _normalised(normalise, batch, avro, context)
+            _normalised_batch(normalise, batch, avro, context)
             for batch in decode_values(values, record, columns, context=context)
         ]
         tables.append(pa.Table.from_batches(batches, empty))
@@ -323,28 +323,28 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
     return RecordVersions(keys, np.concatenate(groups) if groups else np.zeros(0, np.int32), deleted, taken)
 
 
-def _normalised(normalise: Normalise, batch: pa.RecordBatch, avro: Any, context: str) -> pa.RecordBatch:
+def _normalised_batch(normalise: Normalise, batch: pa.RecordBatch, avro: Any, context: str) -> pa.RecordBatch:
     try:
         return normalise(batch, avro)
     except pa.ArrowException as error:  # a damaged schema with other field names or types
         raise CorruptFileError(f"Cannot read {context}: its schema is not that of a metadata table; {error}") from error
 
 
-def _parsed(schema: str, context: str) -> tuple[Any, Record]:
+def _parsed_schema(schema: str, context: str) -> tuple[Any, Record]:
     """Returns the schema as JSON, and resolved."""
     try:
-        return _resolved(schema)
+        return _resolved_schema(schema)
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(f"Cannot read {context}: the schema of its records is not JSON ({error})") from error
 
 
 @lru_cache(maxsize=64)  # all releases together have a dozen schemas, each of them large
-def _resolved(schema: str) -> tuple[Any, Record]:
+def _resolved_schema(schema: str) -> tuple[Any, Record]:
     avro = parse_json(schema)
     return avro, resolve_record(avro)
 
 
-def _texts(keys: pa.Array, context: str) -> pa.Array:
+def _key_texts(keys: pa.Array, context: str) -> pa.Array:
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid as error:

@@ -15,11 +15,11 @@ from hudi_py.schema import conform
 from hudi_py.timeline.state import TableState
 
 
-def _wrapped(*kinds: pa.DataType) -> list[pa.Field]:
+def _wrapper_members(*kinds: pa.DataType) -> list[pa.Field]:
     return [pa.field(f"member{n}", pa.struct([("value", kind)])) for n, kind in enumerate(kinds)]
 
 
-_WRAPPERS: Final = _wrapped(
+_WRAPPERS: Final = _wrapper_members(
     pa.bool_(),
     pa.int32(),
     pa.int64(),
@@ -110,21 +110,21 @@ def metadata_report(state: TableState) -> pa.Table:
             f"Table at {state.storage.uri} has no metadata table: hoodie.table.metadata.partitions does not name "
             f"'{FILES}'"
         )
-    tables = [_files(metadata)]
+    tables = [_file_rows(metadata)]
     for partition in sorted(metadata.partitions):
         if partition != FILES:
-            versions = metadata.records(partition, _PAYLOAD.names, _PAYLOAD, _conformed)
+            versions = metadata.records(partition, _PAYLOAD.names, _PAYLOAD, _conform_payload)
             rows = pa.array(versions.newest())
             payload = versions.fields.take(rows)
             tables.append(payload.add_column(0, METADATA_SCHEMA.field(0), versions.keys.take(rows)))
     return pa.concat_tables([table.cast(METADATA_SCHEMA) for table in tables])
 
 
-def _conformed(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
+def _conform_payload(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
     return conform(batch, _PAYLOAD, context="the metadata table")
 
 
-def _files(metadata: MetadataTable) -> pa.Table:
+def _file_rows(metadata: MetadataTable) -> pa.Table:
     result = sorted(read_files(metadata).items())
     kinds = [_PARTITION_LIST if key == ALL_PARTITIONS else _FILE_LIST for key, _ in result]
     maps = [[(name, {"size": size, "isDeleted": False}) for name, size in sorted(files.items())] for _, files in result]

@@ -91,7 +91,7 @@ def column_stats(
         for partition, name in files
         for column in columns
     }
-    return {places[key]: item for key, item in _ranges(metadata, COLUMN_STATS, columns, places).items()}
+    return {places[key]: item for key, item in _read_ranges(metadata, COLUMN_STATS, columns, places).items()}
 
 
 def expression_stats(
@@ -104,7 +104,7 @@ def expression_stats(
         kind: the type of the expression.
     """
     places = {column_stats_key(column, partition, name): (column, partition, name) for partition, name in files}
-    result = _ranges(metadata, index, {column: kind}, places)
+    result = _read_ranges(metadata, index, {column: kind}, places)
     return {places[key][1:]: item for key, item in result.items()}
 
 
@@ -115,7 +115,7 @@ def partition_stats(
     places = {
         partition_stats_key(column, partition): (column, partition) for partition in partitions for column in columns
     }
-    return {places[key]: item for key, item in _ranges(metadata, PARTITION_STATS, columns, places).items()}
+    return {places[key]: item for key, item in _read_ranges(metadata, PARTITION_STATS, columns, places).items()}
 
 
 def column_records(metadata: MetadataTable, columns: Iterable[str] | None = None) -> list[dict[str, Any]]:
@@ -130,7 +130,7 @@ def column_records(metadata: MetadataTable, columns: Iterable[str] | None = None
     return list(fold(versions).values())
 
 
-def _ranges(
+def _read_ranges(
     metadata: MetadataTable, partition: str, columns: Mapping[str, pa.DataType], places: Mapping[str, tuple[str, ...]]
 ) -> dict[str, ColumnRange]:
     versions = metadata.records(partition, [FIELD], _SCHEMA, normalise, keys=places)
@@ -138,7 +138,7 @@ def _ranges(
     for key, record in fold(versions).items():
         column = places[key][0]
         if record["column"] == column:
-            result[key] = _range(record, columns[column])
+            result[key] = _column_range(record, columns[column])
     return result
 
 
@@ -157,20 +157,20 @@ def fold(versions: RecordVersions) -> dict[str, dict[str, Any]]:
             result.pop(key, None)
             continue
         before = result.get(key)
-        result[key] = record if before is None or record["tight"] else _union(before, record)
+        result[key] = record if before is None or record["tight"] else _union_records(before, record)
     return result
 
 
-def _union(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def _union_records(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     merged = dict(after)
     for name, pick in (("low", min), ("high", max)):
-        merged[name] = _picked(before, after, name, pick)
+        merged[name] = _picked_bound(before, after, name, pick)
     for name in ("values", "nulls"):
         merged[name] = None if None in (before[name], after[name]) else before[name] + after[name]
     return merged
 
 
-def _picked(before: dict[str, Any], after: dict[str, Any], name: str, pick: Any) -> dict[str, Any] | None:
+def _picked_bound(before: dict[str, Any], after: dict[str, Any], name: str, pick: Any) -> dict[str, Any] | None:
     if all_null(before) or all_null(after):
         return after[name] if all_null(before) else before[name]  # type: ignore[no-any-return]
     old, new = before[name], after[name]
@@ -189,8 +189,8 @@ def all_null(record: Mapping[str, Any]) -> bool:
     return record["values"] is not None and record["nulls"] == record["values"] and not record["low"]
 
 
-def _range(record: Mapping[str, Any], kind: pa.DataType) -> ColumnRange:
-    low, high = _value(record, "low", kind), _value(record, "high", kind)
+def _column_range(record: Mapping[str, Any], kind: pa.DataType) -> ColumnRange:
+    low, high = _bound_value(record, "low", kind), _bound_value(record, "high", kind)
     if low is None or high is None or low > high or (pa.types.is_floating(kind) and _hides_nan(low, high)):
         low = high = None
     return ColumnRange(low, high, record["nulls"], record["values"])
@@ -202,15 +202,15 @@ def _hides_nan(low: float, high: float) -> bool:
     return low == high == 0 or high == math.inf
 
 
-def _value(record: Mapping[str, Any], name: str, kind: pa.DataType) -> Any:
+def _bound_value(record: Mapping[str, Any], name: str, kind: pa.DataType) -> Any:
     """Converts a bound to the column's type; None if it has another type (from before a promotion) or unit."""
     bound = record[name]
     if not bound:
         return None
     if pa.types.is_timestamp(kind):
-        return _micros(bound["whole"], bound["kind"], record["type"], lower=name == "low")
+        return _micros_bound(bound["whole"], bound["kind"], record["type"], lower=name == "low")
     if pa.types.is_decimal(kind):
-        return _decimal(bound, bound["kind"], record["type"], record["detail"], kind)
+        return _decimal_bound(bound, bound["kind"], record["type"], record["detail"], kind)
     reader = next((read for fits, read in _READERS if fits(kind)), None)
     return None if reader is None else reader(bound, record["type"])
 
@@ -219,43 +219,43 @@ def _has_type(bound: _Bound, declared: int | None, wrappers: Collection[str], ty
     return bound["kind"] in wrappers and (declared in _OLD or declared in types)
 
 
-def _day(bound: _Bound, declared: int | None) -> datetime.date | None:
+def _day_bound(bound: _Bound, declared: int | None) -> datetime.date | None:
     named = _has_type(bound, declared, ("IntWrapper", "DateWrapper", "LocalDateWrapper"), (12,))
-    return _date(bound["whole"]) if named else None
+    return _date_of_days(bound["whole"]) if named else None
 
 
-def _flag(bound: _Bound, declared: int | None) -> bool | None:
+def _flag_bound(bound: _Bound, declared: int | None) -> bool | None:
     return bool(bound["whole"]) if bound["kind"] == "BooleanWrapper" else None
 
 
-def _integer(bound: _Bound, declared: int | None) -> Any:
+def _integer_bound(bound: _Bound, declared: int | None) -> Any:
     return bound["whole"] if _has_type(bound, declared, ("IntWrapper", "LongWrapper"), (3, 4)) else None
 
 
-def _real(bound: _Bound, wrapper: str) -> Any:
+def _real_bound(bound: _Bound, wrapper: str) -> Any:
     # promotion changes the number (0.1 stays 0.1 in Spark), so the type must be the same
     value = bound["real"] if bound["kind"] == wrapper else None
     return None if value is None or math.isnan(value) else value
 
 
-def _text(bound: _Bound, declared: int | None) -> str | None:
+def _text_bound(bound: _Bound, declared: int | None) -> str | None:
     # Java orders by UTF-16 units, Spark by bytes; the orders agree up to the surrogates
     text = bound["text"] if _has_type(bound, declared, ("StringWrapper",), (7,)) else None
     return None if text is None or max(text, default="") >= _SURROGATES else text
 
 
 _READERS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[_Bound, int | None], Any]]]] = (
-    (pa.types.is_date32, _day),
-    (pa.types.is_boolean, _flag),
-    (pa.types.is_integer, _integer),
-    (pa.types.is_float32, lambda bound, _: _real(bound, "FloatWrapper")),
-    (pa.types.is_float64, lambda bound, _: _real(bound, "DoubleWrapper")),
-    (pa.types.is_string, _text),
+    (pa.types.is_date32, _day_bound),
+    (pa.types.is_boolean, _flag_bound),
+    (pa.types.is_integer, _integer_bound),
+    (pa.types.is_float32, lambda bound, _: _real_bound(bound, "FloatWrapper")),
+    (pa.types.is_float64, lambda bound, _: _real_bound(bound, "DoubleWrapper")),
+    (pa.types.is_string, _text_bound),
 )
 """Readers of bounds by the type of the column."""
 
 
-def _micros(value: int | None, wrapper: str, declared: int | None, *, lower: bool) -> int | None:
+def _micros_bound(value: int | None, wrapper: str, declared: int | None, *, lower: bool) -> int | None:
     """Converts a timestamp bound to microseconds.
 
     Records of old releases do not have the unit, and some files have another unit than they declare. A number that
@@ -272,14 +272,14 @@ def _micros(value: int | None, wrapper: str, declared: int | None, *, lower: boo
     return min(value, value * 1000) if lower else max(value, value * 1000)
 
 
-def _date(days: int | None) -> datetime.date | None:
+def _date_of_days(days: int | None) -> datetime.date | None:
     try:
         return None if days is None else _EPOCH + datetime.timedelta(days=days)
     except OverflowError:
         return None
 
 
-def _decimal(
+def _decimal_bound(
     bound: Mapping[str, Any], wrapper: str, declared: int | None, detail: str | None, kind: pa.DataType
 ) -> decimal.Decimal | None:
     if wrapper == "DecimalWrapper":
@@ -302,8 +302,8 @@ def normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
     columns = [
         part("columnName", pa.string()),
         part("fileName", pa.string()),
-        _bound(pc.struct_field(record, "minValue"), wrappers),
-        _bound(pc.struct_field(record, "maxValue"), wrappers),
+        _bound_struct(pc.struct_field(record, "minValue"), wrappers),
+        _bound_struct(pc.struct_field(record, "maxValue"), wrappers),
         part("valueCount", pa.int64()),
         part("nullCount", pa.int64()),
         part("isDeleted", pa.bool_()),
@@ -325,7 +325,7 @@ def wrapper_names(avro: Any) -> list[str]:
         raise CorruptFileError("The schema of the metadata table's column statistics is unknown") from None
 
 
-def _bound(union: pa.Array, wrappers: list[str]) -> pa.Array:
+def _bound_struct(union: pa.Array, wrappers: list[str]) -> pa.Array:
     """Converts a union of wrapper records, a struct with a member for each, to a struct with few kinds of values."""
     slots: dict[str, list[pa.Array]] = {name: [] for name in _SLOTS}
     kinds: list[pa.Array] = []

@@ -110,7 +110,7 @@ def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
     by_transition = not timeline.layout.has_completion_times and policy == "USE_TRANSITION_TIME"
     by_completion = timeline.layout.has_completion_times or by_transition
     first, last = (
-        None if bound is None else _moment(time_of(bound, timeline, by_completion=by_completion), zone)
+        None if bound is None else _bound_instant(time_of(bound, timeline, by_completion=by_completion), zone)
         for bound in (request.begin, request.end)
     )
     if last == EARLIEST:
@@ -201,7 +201,7 @@ def plan_incremental(
     def finish(plan: ScanPlan) -> ScanPlan:
         spec = replace(plan.spec, commit_times=times)
         pattern = request.options.get(PATH_GLOB)
-        splits = plan.splits if pattern is None else _matching(snapshot, plan.splits, pattern)
+        splits = plan.splits if pattern is None else _matching_splits(snapshot, plan.splits, pattern)
         return replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in splits))
 
     # Apache Hudi's rule, even if the result needs none of these files
@@ -216,17 +216,17 @@ def plan_incremental(
     then = snapshot if end is None else replace(snapshot, timeline=snapshot.timeline.at(end))
     while True:
         view = load_view(then, CommitLister.of(commits))
-        view.replaced = {**_replaced(commits), **view.replaced}
+        view.replaced = {**_replaced_groups(commits), **view.replaced}
         plan = plan_of(then, view)
-        sizes = _sizes(snapshot.storage, {path for split in plan.splits for path in _paths(split)})
-        missing = {(split.partition, split.file_id) for split in plan.splits if not _paths(split) <= sizes.keys()}
+        sizes = _existing_sizes(snapshot.storage, {path for split in plan.splits for path in _split_paths(split)})
+        missing = {(split.partition, split.file_id) for split in plan.splits if not _split_paths(split) <= sizes.keys()}
         if not missing:
             splits = [_with_sizes(split, sizes) for split in plan.splits]
             return finish(replace(plan, splits=tuple(_with_bases(then, splits, request))))
         readable = first_readable(commits, missing)
         if not reachable_only:
             raise cleaned_range(snapshot, commits, readable)
-        commits = _from(commits, readable)
+        commits = _commits_from(commits, readable)
         times = times & {commit.time for commit in commits}
 
 
@@ -295,7 +295,7 @@ def cleaned_range(snapshot: Snapshot, commits: Sequence[Commit], readable: Commi
     )
 
 
-def _moment(value: str | int | date, zone: tzinfo) -> str:
+def _bound_instant(value: str | int | date, zone: tzinfo) -> str:
     """Formats a bound as an instant; zeros mean the start of the table."""
     if isinstance(value, str):
         text = value.strip()
@@ -346,26 +346,26 @@ def _check_version(config: TableConfig, options: Options, uri: str) -> None:
         )
 
 
-def _from(commits: Sequence[Commit], first: Commit | None) -> list[Commit]:
+def _commits_from(commits: Sequence[Commit], first: Commit | None) -> list[Commit]:
     """Returns the commits from `first` on; none if there is no such commit."""
     return [] if first is None else [commit for commit in commits if commit.sort_key >= first.sort_key]
 
 
-def _replaced(commits: Iterable[Commit]) -> dict[FileGroup, InstantTime]:
+def _replaced_groups(commits: Iterable[Commit]) -> dict[FileGroup, InstantTime]:
     return {group: commit.time for commit in commits for group in commit.metadata.replaced_groups}
 
 
-def _paths(split: Split) -> set[str]:
+def _split_paths(split: Split) -> set[str]:
     files: list[BaseFile | LogFile] = [*split.log_files] + ([split.base_file] if split.base_file else [])
     return {file.path for file in files}
 
 
 def _lacks_files(storage: Storage, commits: Sequence[Commit]) -> bool:
     paths = {stat.path for commit in commits for stat in commit.metadata.stats if stat.path}
-    return not paths <= _sizes(storage, paths).keys()
+    return not paths <= _existing_sizes(storage, paths).keys()
 
 
-def _sizes(storage: Storage, paths: Collection[str]) -> dict[str, int]:
+def _existing_sizes(storage: Storage, paths: Collection[str]) -> dict[str, int]:
     """Maps paths to sizes of the files that exist. Folders with many of the paths are listed."""
     folders: dict[str, set[str]] = defaultdict(set)
     for path in paths:
@@ -418,7 +418,7 @@ def _with_bases(snapshot: Snapshot, splits: Sequence[Split], request: ScanReques
     return result
 
 
-def _matching(snapshot: Snapshot, splits: Sequence[Split], pattern: str) -> list[Split]:
+def _matching_splits(snapshot: Snapshot, splits: Sequence[Split], pattern: str) -> list[Split]:
     """Returns the splits whose base file, or else newest log, has a path that ends with the pattern."""
     files = [split.base_file if split.base_file is not None else split.log_files[-1] for split in splits]
     paths = [f"{snapshot.storage.uri}/{file.path}" for file in files]

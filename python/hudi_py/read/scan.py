@@ -100,7 +100,7 @@ class Scan:
             request = replace(request, columns=tuple(columns))
         if request.limit is None and not isinstance(request.filter, pc.Expression):
             request = replace(request, filter=all_of([request.filter, needed]))
-        return _planned(self._snapshot, self._span, request, time.monotonic())
+        return _planned_scan(self._snapshot, self._span, request, time.monotonic())
 
     def splits(self, target_bytes: int | None = None) -> list[Split]:
         """Returns the parts of the scan, in the order of its rows. `read_split` reads one, in any process.
@@ -226,22 +226,24 @@ def make_scan(state: TableState, request: ScanRequest) -> Scan:
     as_of = None if request.as_of is None else time_of(request.as_of, state.timeline, by_completion=False)
     snapshot = open_snapshot(state, as_of)
     if request.query_type == "cdc":
-        return _planned(snapshot, change_range(snapshot, request), request, began)
+        return _planned_scan(snapshot, change_range(snapshot, request), request, began)
     span = None
     if request.query_type == "incremental":
         span = resolve_range(snapshot, request)
         if request.options.get(incremental.SCHEMA_AT_END) and span.commits:
             snapshot = open_snapshot(state, schema_as_of=span.commits[-1].time)
-    return _planned(snapshot.with_deletes(request.emit_deletes), span, request, began)
+    return _planned_scan(snapshot.with_deletes(request.emit_deletes), span, request, began)
 
 
-def _planned(snapshot: Snapshot, span: ChangeRange | CommitRange | None, request: ScanRequest, began: float) -> Scan:
-    scan = Scan(snapshot, span, request, _plan(snapshot, span, request))
+def _planned_scan(
+    snapshot: Snapshot, span: ChangeRange | CommitRange | None, request: ScanRequest, began: float
+) -> Scan:
+    scan = Scan(snapshot, span, request, _plan_request(snapshot, span, request))
     log_plan(scan.plan(), scan.state, time.monotonic() - began)
     return scan
 
 
-def _plan(snapshot: Snapshot, span: ChangeRange | CommitRange | None, request: ScanRequest) -> ScanPlan:
+def _plan_request(snapshot: Snapshot, span: ChangeRange | CommitRange | None, request: ScanRequest) -> ScanPlan:
     if span is None:
         plan = plan_scan(snapshot, request)
         return replace(plan, note=note_on_time(snapshot, has_files=bool(plan.splits)))

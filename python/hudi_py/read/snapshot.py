@@ -102,16 +102,16 @@ def open_snapshot(
     instant = None if as_of is None else parse_instant(as_of, table_zone(state.config))
     if instant is not None:
         _check_not_cleaned(state, instant)
-    schema, history = _schema(state, schema_as_of or instant)
+    schema, history = _schema_as_of(state, schema_as_of or instant)
     return Snapshot(state.storage, state.config, state.timeline.at(pin), schema, pin, instant, history)
 
 
 def table_schema(state: TableState) -> pa.Schema:
     """Returns all columns of the newest state; see `open_snapshot`."""
-    return _schema(state, None)[0]
+    return _schema_as_of(state, None)[0]
 
 
-def _schema(state: TableState, as_of: str | None) -> tuple[pa.Schema, SchemaHistory | None]:
+def _schema_as_of(state: TableState, as_of: str | None) -> tuple[pa.Schema, SchemaHistory | None]:
     seen = state.timeline
     if as_of is not None:
         # the schema of that time, as in Apache Hudi (`TableSchemaResolver.getTableSchema(timestamp)`)

@@ -113,17 +113,17 @@ def activity_of(instants: pa.Table, history: pa.Table, zone: tzinfo, *, layout: 
         zone: of the table's instants.
         layout: of the timeline. Before layout 2, completion times are modification times of files.
     """
-    entries = _entries(instants.to_pylist(), {row["instant"]: row for row in history.to_pylist()}, zone)
-    copied = layout < 2 and _copied(entries)
+    entries = _reported_entries(instants.to_pylist(), {row["instant"]: row for row in history.to_pylist()}, zone)
+    copied = layout < 2 and _was_copied(entries)
     if copied:
         entries = [replace(entry, end_ms=None) for entry in entries]
     entries, most = _with_overlaps(entries)
-    edges = _edges(entries)
+    edges = _bin_edges(entries)
     newest = sorted(entries, key=lambda entry: (entry.pending, entry.instant), reverse=True)[:MAX_ENTRIES]
     return Activity(
         count=len(entries),
         pending=sum(entry.pending for entry in entries),
-        lanes=tuple(_lanes(entries, edges)),
+        lanes=tuple(_kind_lanes(entries, edges)),
         edges=tuple(edges),
         entries=tuple(sorted(newest, key=lambda entry: entry.instant, reverse=True)),
         overlapping=sum(entry.overlaps > 0 for entry in entries),
@@ -168,7 +168,7 @@ def scale_of(spans: Iterable[tuple[int, int]]) -> Scale:
     return Scale(tuple(times), tuple(width / widths[-1] for width in widths), shortened)
 
 
-def _entries(
+def _reported_entries(
     instants: Sequence[dict[str, Any]], history: dict[str, dict[str, Any]], zone: tzinfo
 ) -> list[ReportedInstant]:
     result = []
@@ -188,8 +188,8 @@ def _entries(
                 role=role,
                 state=row["state"].lower(),
                 operation=operation,
-                start_ms=_ms(row["instant"], zone),
-                end_ms=_ms(row["completion_time"], zone) if completed and kind != "savepoint" else None,
+                start_ms=_instant_ms(row["instant"], zone),
+                end_ms=_instant_ms(row["completion_time"], zone) if completed and kind != "savepoint" else None,
                 changed=changed if role == "write" else None,
                 bytes=written.get("num_bytes"),
             )
@@ -197,7 +197,7 @@ def _entries(
     return result
 
 
-def _ms(instant: str | None, zone: tzinfo) -> int | None:
+def _instant_ms(instant: str | None, zone: tzinfo) -> int | None:
     if not instant or instant[:14] in SPECIAL:
         return None
     try:
@@ -206,7 +206,7 @@ def _ms(instant: str | None, zone: tzinfo) -> int | None:
         return None
 
 
-def _copied(entries: Sequence[ReportedInstant]) -> bool:
+def _was_copied(entries: Sequence[ReportedInstant]) -> bool:
     """Tells whether everything seems to have completed after the newest action began."""
     starts = [entry.start_ms for entry in entries if entry.start_ms is not None]
     ends = [entry.end_ms for entry in entries if entry.end_ms is not None]
@@ -231,7 +231,7 @@ def _with_overlaps(entries: Sequence[ReportedInstant]) -> tuple[list[ReportedIns
     return result, int(at_once.max())
 
 
-def _edges(entries: Sequence[ReportedInstant]) -> list[int]:
+def _bin_edges(entries: Sequence[ReportedInstant]) -> list[int]:
     times = [time for entry in entries for time in (entry.start_ms, entry.end_ms) if time is not None]
     if not times:
         return []
@@ -240,7 +240,7 @@ def _edges(entries: Sequence[ReportedInstant]) -> list[int]:
     return [int(item) for item in np.linspace(low, high, count + 1)]
 
 
-def _lanes(entries: Sequence[ReportedInstant], edges: Sequence[int]) -> Iterable[Lane]:
+def _kind_lanes(entries: Sequence[ReportedInstant], edges: Sequence[int]) -> Iterable[Lane]:
     order = [*_ROLES]
     by_kind: dict[str, list[ReportedInstant]] = {}
     for entry in entries:
@@ -256,12 +256,12 @@ def _lanes(entries: Sequence[ReportedInstant], edges: Sequence[int]) -> Iterable
             pending=sum(entry.pending for entry in own),
             last=own[-1].instant,
             durations=None if spread is None else (int(spread[0]), int(spread[1]), int(spread[2])),
-            bins=_binned(own, edges),
-            pending_bins=_binned([entry for entry in own if entry.pending], edges),
+            bins=_bin_counts(own, edges),
+            pending_bins=_bin_counts([entry for entry in own if entry.pending], edges),
         )
 
 
-def _binned(entries: Sequence[ReportedInstant], edges: Sequence[int]) -> tuple[int, ...]:
+def _bin_counts(entries: Sequence[ReportedInstant], edges: Sequence[int]) -> tuple[int, ...]:
     starts = [entry.start_ms for entry in entries if entry.start_ms is not None]
     if not edges:
         return ()

@@ -64,9 +64,9 @@ class ReportMethods:
         source._options = given
         named = self.uri.removeprefix("file://") if self._storage.is_local else self.uri
         result = summarise(
-            gather(source, self._storage, full=full), named, given, now_ms=wall_clock_ms(), release=_release()
+            gather(source, self._storage, full=full), named, given, now_ms=wall_clock_ms(), release=_installed_release()
         )
-        return _write(os.path.abspath(os.path.expanduser(path)), page(result))
+        return _write_page(os.path.abspath(os.path.expanduser(path)), page(result))
 
     def _repr_html_(self) -> str:
         """Shows the table in a notebook: facts from its properties and timeline. Other displays show text."""
@@ -78,14 +78,14 @@ class ReportMethods:
         return table_view(self._storage.uri, config, timeline, schema)
 
 
-def _release() -> str:
+def _installed_release() -> str:
     try:
         return version("hudi-py")
     except PackageNotFoundError:  # running from a checkout
         return "from source"
 
 
-def _write(path: str, text: str) -> str:
+def _write_page(path: str, text: str) -> str:
     if os.path.isdir(path):
         raise ConfigError(f"Cannot write the report to {path}: it is a folder; name a file in it, such as report.html")
     part = f"{path}.{uuid.uuid4().hex[:8]}.part"
@@ -106,10 +106,10 @@ def table_view(uri: str, config: TableConfig, timeline: Timeline | None, schema:
     kind = "merge on read" if config.is_mor else "copy on write"
     facts: list[tuple[str, Content]] = [
         ("Path", named(uri)),
-        ("Record key", _names(config.record_key_fields) or "generated"),
-        ("Partitioned by", _names(config.partition_fields) or "nothing"),
-        ("Ordered by", _names(config.ordering_fields)),
-        ("Metadata table", _names(config.metadata_partitions) or "none"),
+        ("Record key", _name_list(config.record_key_fields) or "generated"),
+        ("Partitioned by", _name_list(config.partition_fields) or "nothing"),
+        ("Ordered by", _name_list(config.ordering_fields)),
+        ("Metadata table", _name_list(config.metadata_partitions) or "none"),
     ]
     if timeline is not None:
         last = timeline.last_completed
@@ -119,7 +119,7 @@ def table_view(uri: str, config: TableConfig, timeline: Timeline | None, schema:
     return view(config.name or "Hudi table", f"{kind}, table version {config.version}", facts, columns_view(schema))
 
 
-def _names(names: tuple[str, ...]) -> list[Content]:
+def _name_list(names: tuple[str, ...]) -> list[Content]:
     result: list[Content] = []
     for name in names:
         result += [", " if result else None, named(name)]

@@ -36,9 +36,9 @@ def page(report: Report) -> str:
     """Renders the document. Style sheet, script and drawings are embedded; its security policy forbids every
     request."""
     title = report.overview.name or "table"
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = _asset_text("page.css"), _asset_text("page.js")
     policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
+        f"default-src 'none'; style-src {_content_hash(style)}; script-src {_content_hash(script)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     head = tag(
@@ -50,14 +50,14 @@ def page(report: Report) -> str:
         tag("link", rel="icon", href=_ICON),
         raw(f"<style>{style}</style>"),
     )
-    body = tag("body", *_body(report), raw(f"<script>{script}</script>"))
+    body = tag("body", *_page_body(report), raw(f"<script>{script}</script>"))
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _body(report: Report) -> list[Content]:
+def _page_body(report: Report) -> list[Content]:
     return [
         tag("a", "Skip to the report", href="#main", class_="skip"),
-        _header(report),
+        _page_header(report),
         tag(
             "nav",
             tag("ul", [tag("li", tag("a", text, href=f"#{key}")) for key, text in _PLACES], class_="wide"),
@@ -82,7 +82,7 @@ def _body(report: Report) -> list[Content]:
     ]
 
 
-def _header(report: Report) -> Html:
+def _page_header(report: Report) -> Html:
     result = report.overview
     kind = "merge on read" if result.table_type == "MERGE_ON_READ" else "copy on write"
     about = f"{kind.capitalize()}, table version {result.version}. As of {readable(report.made)} in {report.zone}."
@@ -99,7 +99,7 @@ def _header(report: Report) -> Html:
             tag(
                 "fieldset",
                 tag("legend", "Theme", class_="hidden"),
-                joined(_theme(value) for value in ("auto", "light", "dark")),
+                joined(_theme_choice(value) for value in ("auto", "light", "dark")),
                 class_="theme",
             ),
             class_="wide",
@@ -107,16 +107,16 @@ def _header(report: Report) -> Html:
     )
 
 
-def _theme(value: str) -> Html:
+def _theme_choice(value: str) -> Html:
     choice = tag("input", type="radio", name="theme", id=f"theme-{value}", value=value, checked=value == "auto")
     return tag("label", choice, value.capitalize())
 
 
 @cache
-def _asset(file: str) -> str:
+def _asset_text(file: str) -> str:
     return (resources.files("hudi_py.report") / "assets" / file).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def _content_hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

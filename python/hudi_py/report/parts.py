@@ -92,10 +92,10 @@ def drawing(marks: Iterable[Mark], height: float, *more: Content) -> Html:
     rects = [
         tag(
             "rect",
-            x=_number(mark.x),
-            y=_number(mark.y),
-            width=_number(mark.width),
-            height=_number(mark.height),
+            x=_number_text(mark.x),
+            y=_number_text(mark.y),
+            width=_number_text(mark.width),
+            height=_number_text(mark.height),
             class_=mark.kind,
         )
         for mark in marks
@@ -105,8 +105,8 @@ def drawing(marks: Iterable[Mark], height: float, *more: Content) -> Html:
         "svg",
         more,
         rects,
-        viewBox=f"0 0 {_WIDTH} {_number(height)}",
-        height=_number(height),
+        viewBox=f"0 0 {_WIDTH} {_number_text(height)}",
+        height=_number_text(height),
         preserveAspectRatio="none",
         aria_hidden="true",
         focusable="false",
@@ -132,7 +132,7 @@ class Chart:
 
 def chart(given: Chart) -> Html:
     """Renders a chart with a slider over its columns, for mouse and keyboard."""
-    cursor = tag("rect", x=0, y=0, width=0, height=_number(given.height), class_="cursor")
+    cursor = tag("rect", x=0, y=0, width=0, height=_number_text(given.height), class_="cursor")
     # within a script, only the end tag of the script is not text
     texts = raw(json.dumps(list(given.texts), ensure_ascii=False).replace("<", "\\u003c"))
     slider = tag(
@@ -228,5 +228,5 @@ def more_than(shown: int, count: int, noun: str) -> Html | None:
     return tag("p", f"And {count - shown:,} more {noun}.", class_="note") if count > shown else None
 
 
-def _number(value: float) -> str:
+def _number_text(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")

@@ -56,15 +56,15 @@ def glance(report: Report) -> Html:
     result = report.overview
     wins = _WINS.get(result.merge_mode, "that a merger of its own makes").format(", ".join(result.ordered_by))
     details: list[tuple[str, Content]] = [
-        ("Record key", _names(result.record_key) or "generated"),
-        ("Partitioned by", _names(result.partitioned_by) or "nothing"),
+        ("Record key", _name_list(result.record_key) or "generated"),
+        ("Partitioned by", _name_list(result.partitioned_by) or "nothing"),
         ("Of equal keys", f"the row {wins} counts"),
         ("Base files", result.base_file_format.capitalize()),
         ("Read only", result.read_only),
-        ("Savepoints", _some(result.savepoints)),
+        ("Savepoints", _some_names(result.savepoints)),
         ("Lock", [name(f"held by {lock['process'] or lock['owner']}") for lock in result.locks]),
     ]
-    parts: list[Content] = [cards(_figures(report)), facts(details)]
+    parts: list[Content] = [cards(_glance_figures(report)), facts(details)]
     if report.unknown:
         parts.append(tag("h3", "What could not be found out"))
         parts.append(tag("ul", [tag("li", short(item)) for item in report.unknown], class_="paths"))
@@ -83,7 +83,7 @@ def findings(report: Report) -> Html:
     for finding in result.findings:
         by_code.setdefault(finding.code, []).append(finding)
     if by_code:
-        parts.append(tag("ol", [_finding(alike) for alike in by_code.values()], class_="findings"))
+        parts.append(tag("ol", [_finding_item(alike) for alike in by_code.values()], class_="findings"))
     skipped = [tag("li", "Not examined: ", short(item)) for item in result.skipped]
     parts.append(tag("ul", skipped, class_="paths soft") if skipped else None)
     examined = [tag("li", short(item)) for item in result.checked]
@@ -104,18 +104,18 @@ def files(report: Report) -> Html:
     result = report.files
     if not result.total.groups:
         return section("files", "Files", tag("p", "There are no data files.", class_="note"))
-    parts: list[Content] = [tag("p", _sentence(report), class_="note"), _partitions(result)]
+    parts: list[Content] = [tag("p", _size_sentence(report), class_="note"), _partition_table(result)]
     kinds = [("write", "base files")]
     if result.total.log_files:
         kinds.append(("wait", "logs, which wait for a compaction"))
     parts.append(legend(*kinds))
-    sizes = [tag("h3", "Base files by size"), _sizes(result), legend(("write", "full enough"), ("wait", "small"))]
+    sizes = [tag("h3", "Base files by size"), _size_chart(result), legend(("write", "full enough"), ("wait", "small"))]
     pair: list[Content] = [tag("div", sizes)] if result.sizes else []
     if result.total.log_files:
-        pair.append(tag("div", tag("h3", "File slices by number of logs"), _logs(result)))
+        pair.append(tag("div", tag("h3", "File slices by number of logs"), _log_chart(result)))
     parts.append(tag("div", pair, class_="pair"))
     if result.slices:
-        parts += [tag("h3", "Most logs waiting"), _longest(result)]
+        parts += [tag("h3", "Most logs waiting"), _longest_slices(result)]
     return section("files", "Files", *parts)
 
 
@@ -235,9 +235,9 @@ def partition_name(path: str) -> Content:
     return name(path) if path else tag("span", _NOT_PARTITIONED, class_="soft")
 
 
-def _figures(report: Report) -> Iterable[tuple[str, str, str, str]]:
+def _glance_figures(report: Report) -> Iterable[tuple[str, str, str, str]]:
     result, files = report.overview, report.files
-    yield _health(report.diagnosis)
+    yield _health_figure(report.diagnosis)
     groups = f"{counted(files.total.groups, 'file group')} in {counted(files.num_partitions, 'partition')}"
     yield "Size", show_bytes(files.total.bytes), groups, ""
     yield "Last write", *last_write(result, report), ""
@@ -256,7 +256,7 @@ def _figures(report: Report) -> Iterable[tuple[str, str, str, str]]:
         yield "Older versions", show_bytes(report.older.bytes), counted(report.older.slices, "file slice"), ""
 
 
-def _health(diagnosis: Diagnosis | None) -> tuple[str, str, str, str]:
+def _health_figure(diagnosis: Diagnosis | None) -> tuple[str, str, str, str]:
     if diagnosis is None:
         return "Health", "unknown", "could not be examined", "error"
     counts: dict[Severity, int] = {}
@@ -273,7 +273,7 @@ def _how_many(severity: Severity, count: int) -> str:
     return f"{count:,} {severity.word}" if severity is Severity.CRITICAL else counted(count, severity.word)
 
 
-def _finding(alike: list[Finding]) -> Html:
+def _finding_item(alike: list[Finding]) -> Html:
     """Renders findings of one kind: the first, and the others folded."""
     item, *others = alike
     paths = [tag("li", tag("code", name(path))) for path in item.paths[:_MAX_PATHS]]
@@ -291,32 +291,32 @@ def _finding(alike: list[Finding]) -> Html:
         tag("p", tag("span", "To mend: ", class_="soft"), item.remedy),
         tag("p", tag("code", item.code), class_="soft"),
         listed if paths else None,
-        _others(others) if others else None,
+        _folded_findings(others) if others else None,
         class_=item.severity.word,
     )
 
 
-def _others(findings: list[Finding]) -> Html:
+def _folded_findings(findings: list[Finding]) -> Html:
     items = [tag("li", name(item.what)) for item in findings[:_MAX_ALIKE]]
     rest = more_than(len(items), len(findings), "like these, which `hudi-py doctor` lists")
     return tag("details", tag("summary", f"{len(findings):,} more like this"), tag("ul", items, class_="paths"), rest)
 
 
-def _names(names: Iterable[str]) -> list[Content]:
+def _name_list(names: Iterable[str]) -> list[Content]:
     result: list[Content] = []
     for item in names:
         result += [", " if result else None, name(item)]
     return result
 
 
-def _some(names: list[str]) -> Content:
+def _some_names(names: list[str]) -> Content:
     if not names:
         return None
     more = f" and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else ""
-    return [_names(names[-_MAX_LISTED:]), more]
+    return [_name_list(names[-_MAX_LISTED:]), more]
 
 
-def _sentence(report: Report) -> str:
+def _size_sentence(report: Report) -> str:
     result, total = report.files, report.files.total
     text = (
         f"{counted(total.groups, 'file group')} in {counted(result.num_partitions, 'partition')}, "
@@ -333,7 +333,7 @@ def _sentence(report: Report) -> str:
     return text
 
 
-def _partitions(sizes: FileSizes) -> Html:
+def _partition_table(sizes: FileSizes) -> Html:
     names = ("file groups", "base files", "base size", "logs", "log size", "small files")
     heads = [Head("partition", "wrap"), Head("size", "right"), Head("base and logs", "bar")]
     heads += [Head(text, "right") for text in names]
@@ -354,7 +354,7 @@ def _partitions(sizes: FileSizes) -> Html:
     return table("Partitions, the largest first: their newest file slices", heads, rows, rest=rest)
 
 
-def _sizes(sizes: FileSizes) -> Html:
+def _size_chart(sizes: FileSizes) -> Html:
     most = max(size.files for size in sizes.sizes) or 1
     heads = [Head("size"), Head("base files", "right"), Head("share", "bar"), Head("total", "right")]
     rows = []
@@ -375,7 +375,7 @@ def _size_range(bin_: SizeBin) -> str:
     return f"{show_bytes(bin_.low)} to {show_bytes(bin_.high)}" if bin_.low else f"below {show_bytes(bin_.high)}"
 
 
-def _logs(sizes: FileSizes) -> Html:
+def _log_chart(sizes: FileSizes) -> Html:
     most = max(log.slices for log in sizes.logs) or 1
     heads = [Head("logs"), Head("file slices", "right"), Head("share", "bar"), Head("log size", "right")]
     rows = [
@@ -400,7 +400,7 @@ def _log_range(bin_: LogBin) -> str:
     return f"{bin_.low} to {bin_.high}"
 
 
-def _longest(sizes: FileSizes) -> Html:
+def _longest_slices(sizes: FileSizes) -> Html:
     heads = [Head("file id"), Head("logs", "right"), Head("log size", "right"), Head("base and logs", "bar")]
     heads += [Head("base size", "right"), Head("partition", "wrap"), Head("base instant")]
     most = max(slice_.base_bytes + slice_.log_bytes for slice_ in sizes.slices) or 1

@@ -131,7 +131,7 @@ def test_warnings_are_on_standard_error(cli: Run, trips: Path) -> None:
 
 @pytest.mark.parametrize("answer", [True, False])
 def test_the_question(answer: bool, trips: Path, cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(declare, "_asks", lambda: True)
+    monkeypatch.setattr(declare, "_can_ask", lambda: True)
     newest = hudi_py.open_table(trips).instants()["instant"][-1].as_py()
     ran = cli("rollback", trips, newest, code=0 if answer else 1, input=b"y\n" if answer else b"n\n")
     assert f"undo 1 instant ({newest}) for good?" in ran.err

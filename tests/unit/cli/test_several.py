@@ -87,13 +87,13 @@ def test_questions_are_asked_of_each(cli: Run, made: Path, tmp_path: Path, monke
     both = [tmp_path / "a", tmp_path / "b"]
     for path in both:
         shutil.copytree(made, path)
-    monkeypatch.setattr(declare, "_asks", lambda: True)
+    monkeypatch.setattr(declare, "_can_ask", lambda: True)
     cli("compact", *both)
     keep = ["-o", "hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS", "-o", "hoodie.clean.fileversions.retained=1"]
     ran = cli("clean", *both, *keep, code=1, input=b"n\ny\n")
     cleans = [hudi_py.open_table(path).instants()["action"].to_pylist().count("clean") for path in both]
     assert cleans == [0, 1], ran
-    monkeypatch.setattr(declare, "_asks", lambda: False)
+    monkeypatch.setattr(declare, "_can_ask", lambda: False)
     refused = cli("clean", *both, *keep, code=2)
     assert refused.err.count("confirm with --yes") == 1
 

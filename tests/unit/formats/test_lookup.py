@@ -41,9 +41,9 @@ def test_more_texts_than_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("bits", [0, 1, 3])
 def test_equal_hashes(monkeypatch: pytest.MonkeyPatch, bits: int) -> None:
     """Of the set among themselves, and of others with them."""
-    hashes = lookup._hashes
+    hashes = lookup._text_hashes
     mask = np.uint64((1 << bits) - 1 << 64 - bits if bits else 0)
-    monkeypatch.setattr(lookup, "_hashes", lambda texts: hashes(texts) & mask)
+    monkeypatch.setattr(lookup, "_text_hashes", lambda texts: hashes(texts) & mask)
     texts = [f"{number}" for number in range(40)]
     few = ["39", "nothing", "0", "7"]
     for size in (1, 2, 40):

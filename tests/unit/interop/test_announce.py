@@ -29,7 +29,7 @@ def catalog(monkeypatch: pytest.MonkeyPatch) -> MemoryCatalog:
     def opened(*_: object) -> Catalog:
         return found
 
-    monkeypatch.setattr(run, "_opened", opened)
+    monkeypatch.setattr(run, "_open_catalog", opened)
     return found
 
 
@@ -57,7 +57,7 @@ def test_a_registration_that_fails_says_what_stands(
     def refused(*_: Any) -> Catalog:
         raise HudiError("the metastore is away")
 
-    monkeypatch.setattr(run, "_opened", refused)
+    monkeypatch.setattr(run, "_open_catalog", refused)
     table = hudi_py.open_table(tmp_path / "t", options)
     with pytest.raises(
         HudiError, match=r"^The deltacommit \d+ to .* is committed, but .* the metastore is away; do not"

@@ -16,8 +16,8 @@ from hudi_py.interop.catalogs.thrift import (
     STRUCT,
     Raw,
     ServiceError,
-    _plain,
-    _read,
+    _plain_value,
+    _read_value,
     _write_raw,
     call,
     of,
@@ -87,7 +87,7 @@ def test_what_is_not_declared_is_kept() -> None:
     protocol = TBinaryProtocol(TMemoryBuffer(sent))
     name, _, _ = protocol.readMessageBegin()
     assert name == "alter_table_with_environment_context"
-    found = _plain(of(METHODS[name].arguments), _read(protocol, STRUCT))
+    found = _plain_value(of(METHODS[name].arguments), _read_value(protocol, STRUCT))
     assert found["new_tbl"] == table
     assert set(found["new_tbl"]) - set(TABLE.fields) == {"20", "21", "22", "23"}
 

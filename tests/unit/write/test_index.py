@@ -92,13 +92,13 @@ def test_what_is_sought_in_smaller_files_is_hashed_once(monkeypatch: pytest.Monk
     slices = [base_slice(storage, f"f{number}", [f"a{number}", f"z{number}"]) for number in range(12)]
     keys = [f"{letter}{number}" for letter in "ayz" for number in range(12)]
     hashed: list[int] = []
-    hashes = lookup._hashes
+    hashes = lookup._text_hashes
 
     def noted(texts: pa.StringArray) -> Any:
         hashed.append(len(texts))
         return hashes(texts)
 
-    monkeypatch.setattr(lookup, "_hashes", noted)
+    monkeypatch.setattr(lookup, "_text_hashes", noted)
     tagged = tag(BaseFileIndex(storage, INDEXES[0]), slices, keys)
     assert [rows.tolist() for _, rows in tagged.found] == [[number, 24 + number] for number in range(12)]
     assert tagged.new.tolist() == list(range(12, 24))

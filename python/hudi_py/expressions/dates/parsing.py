@@ -62,7 +62,7 @@ class DateParser:
 
     @cached_property
     def _regex(self) -> str:
-        parts = [_regex(token, after) for token, after in self._pairs()]
+        parts = [_token_regex(token, after) for token, after in self._pairs()]
         return f"(?i)^{''.join(parts)}$"
 
     def _pairs(self) -> list[tuple[JodaToken, JodaToken]]:
@@ -78,9 +78,9 @@ class DateParser:
         lengths: dict[str, Longs] = {}
         for token in self.tokens:
             if token.is_number:
-                values[token.letter], lengths[token.letter] = _number(matched[token.letter])
+                values[token.letter], lengths[token.letter] = _parse_numbers(matched[token.letter])
             if token.letter == "S":
-                values["S"] = _thousandths(matched["S"])
+                values["S"] = _to_milliseconds(matched["S"])
             if token.letter == "M" and token.is_name:
                 values["M"] = named_months(matched["M"])
             if token.letter in ("y", "Y") and token.count == 2:
@@ -108,7 +108,7 @@ def _max_digits(token: JodaToken, after: JodaToken) -> int:
     return 3 if token.letter == "D" else 2
 
 
-def _regex(token: JodaToken, after: JodaToken) -> str:
+def _token_regex(token: JodaToken, after: JodaToken) -> str:
     letter, most = token.letter, _max_digits(token, after)
     if not letter:
         return re.escape(token.text)
@@ -124,7 +124,7 @@ def _regex(token: JodaToken, after: JodaToken) -> str:
     return rf"(?P<{letter}>{sign}\d{{1,{most}}})"
 
 
-def _number(texts: pa.StringArray) -> tuple[Longs, Longs]:
+def _parse_numbers(texts: pa.StringArray) -> tuple[Longs, Longs]:
     """Returns numbers, 0 for empty text, and how many digits they have; 0 digits for signed numbers."""
     plain = pc.utf8_ltrim(texts, characters="+")
     values = pc.if_else(pc.equal(plain, ""), "0", plain).cast(pa.int64()).to_numpy()
@@ -132,7 +132,7 @@ def _number(texts: pa.StringArray) -> tuple[Longs, Longs]:
     return values, pc.if_else(signed, 0, pc.utf8_length(texts)).to_numpy().astype(np.int64)
 
 
-def _thousandths(digits: pa.StringArray) -> Longs:
+def _to_milliseconds(digits: pa.StringArray) -> Longs:
     """Converts fractions of a second to milliseconds."""
     padded = pc.utf8_slice_codeunits(pc.utf8_rpad(digits, 3, padding="0"), 0, 3)
     result: Longs = padded.cast(pa.int64()).to_numpy()

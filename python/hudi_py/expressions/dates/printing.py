@@ -52,13 +52,13 @@ class DatePrinter:
         times, offset = np.divmod(encoded.dictionary.to_numpy(), 2 * _MAX_MINUTES)
         # a Python loop over distinct texts, which become partitions
         texts = [
-            "".join([_text(token, numbers, ahead) for token in self.tokens])
-            for numbers, ahead in zip(_numbers(times), (offset - _MAX_MINUTES).tolist(), strict=True)
+            "".join([_token_text(token, numbers, ahead) for token in self.tokens])
+            for numbers, ahead in zip(_letter_numbers(times), (offset - _MAX_MINUTES).tolist(), strict=True)
         ]
         return pa.array(texts, pa.string()).take(encoded.indices)
 
 
-def _numbers(local: Longs) -> list[dict[str, int]]:
+def _letter_numbers(local: Longs) -> list[dict[str, int]]:
     """Returns the numbers of all letters at each wall-clock time."""
     fields = WallClock.of(local, SECOND)
     thursday = (local // DAY).astype("datetime64[D]") + (3 - fields.weekday)
@@ -75,7 +75,7 @@ def _numbers(local: Longs) -> list[dict[str, int]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def _text(token: JodaToken, numbers: dict[str, int], offset: int) -> str:
+def _token_text(token: JodaToken, numbers: dict[str, int], offset: int) -> str:
     """Prints a token. `offset` is in minutes ahead of UTC."""
     letter, count = token.letter, token.count
     if not letter:

@@ -97,7 +97,7 @@ class DateRule:
         if kind in TEXT_TYPES:
             if not given(INPUT_FORMAT):
                 raise ConfigError(f"The timestamp key generator with the type {kind} needs {PREFIX}{INPUT_FORMAT}")
-            formats = _split(given(INPUT_FORMAT), given(INPUT_DELIMITER).strip() or ",")
+            formats = _java_split(given(INPUT_FORMAT), given(INPUT_DELIMITER).strip() or ",")
         both = properties.get(PREFIX + ZONE, properties.get(OLD_PREFIX + ZONE))
         zones = [given(name) if both is None else both for name in (INPUT_ZONE, OUTPUT_ZONE)]
         keys = [PREFIX + (name if both is None else ZONE) for name in (INPUT_ZONE, OUTPUT_ZONE)]
@@ -152,7 +152,7 @@ class DateRule:
 
     def _times_of_numbers(self, values: pa.Array, column: str) -> Longs:
         assert self.unit is not None
-        numbers: Longs = _integers(values, column).fill_null(1).to_numpy(zero_copy_only=False)
+        numbers: Longs = _long_values(values, column).fill_null(1).to_numpy(zero_copy_only=False)
         factor, divisor = UNITS[self.unit]
         if divisor > 1:
             below = (numbers < 0) & (numbers % divisor != 0)
@@ -204,7 +204,7 @@ class DateRule:
         raise _no_time(text.as_py(), column, why)
 
 
-def _integers(values: pa.Array, column: str) -> pa.Array:
+def _long_values(values: pa.Array, column: str) -> pa.Array:
     """Converts values as Java's `longValue` does; null stays."""
     kind, types = values.type, pa.types
     if types.is_date32(kind):
@@ -229,7 +229,7 @@ def _no_time(value: object, column: str, why: str) -> SchemaMismatchError:
     return SchemaMismatchError(f"Column '{column}' holds {value!r}, which no partition can be named after: {why}")
 
 
-def _split(text: str, delimiter: str) -> list[str]:
+def _java_split(text: str, delimiter: str) -> list[str]:
     """Splits as Java's `String.split`."""
     try:
         parts = re.split(delimiter, text)

@@ -52,7 +52,7 @@ def offsets_at(times: Longs, where: datetime.tzinfo) -> Longs:
 
     def offset(time: int) -> int:
         moment = (_EPOCH + datetime.timedelta(milliseconds=time)).replace(tzinfo=datetime.timezone.utc)
-        return _millis(moment.astimezone(where).utcoffset())
+        return _delta_millis(moment.astimezone(where).utcoffset())
 
     return _by_quarter(times, where, offset)
 
@@ -63,7 +63,7 @@ def offsets_at_local(local: Longs, where: datetime.tzinfo) -> tuple[Longs, Bools
 
     def offset(time: int) -> int:
         moment = _EPOCH + datetime.timedelta(milliseconds=time)
-        return _millis(moment.replace(tzinfo=where).utcoffset())
+        return _delta_millis(moment.replace(tzinfo=where).utcoffset())
 
     result = _by_quarter(local, where, offset)
     return result, offsets_at(local - result, where) == result
@@ -84,6 +84,6 @@ def _by_quarter(times: Longs, where: datetime.tzinfo, offset: Callable[[int], in
     return result
 
 
-def _millis(delta: datetime.timedelta | None) -> int:
+def _delta_millis(delta: datetime.timedelta | None) -> int:
     assert delta is not None
     return delta // datetime.timedelta(milliseconds=1)

@@ -109,14 +109,14 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _integer(options: Options, name: str) -> int:
+def _parse_integer(options: Options, name: str) -> int:
     """Parses an option as `Integer.parseInt` does."""
     if not _INT.fullmatch(options[name]) or not -(2**31) <= int(options[name]) < 2**31:
         raise ValueError(f"{name} = {options[name]!r} is no whole number of 32 bits")
     return int(options[name])
 
 
-def _pattern(options: Options) -> DatePattern:
+def _date_pattern(options: Options) -> DatePattern:
     return DatePattern(options.get("format", DEFAULT_PATTERN))
 
 
@@ -154,7 +154,7 @@ def _of_texts(
     )
 
 
-def _trimmed(*, left: bool, right: bool) -> _Function:
+def _trim_function(*, left: bool, right: bool) -> _Function:
     return _of_texts(
         lambda values, options: texts.trim(values, options.get("trimString", " "), left, right),
         optional=("trimString",),
@@ -171,17 +171,17 @@ def _of_days(
         lambda kind: is_time(kind) or is_text(kind),
         "columns of dates, timestamps and texts",
         lambda kind, options: is_zoned_instant(kind),
-        check=lambda options: [_integer(options, name) for name in needed],
+        check=lambda options: [_parse_integer(options, name) for name in needed],
     )
 
 
-def _part(name: str) -> _Function:
+def _part_function(name: str) -> _Function:
     return _of_days(lambda values, options, zone: times.part(name, values, zone), pa.int32())
 
 
-def _shifted(sign: int) -> _Function:
+def _shift_function(sign: int) -> _Function:
     return _of_days(
-        lambda values, options, zone: times.shifted(values, sign * _integer(options, "days"), zone),
+        lambda values, options, zone: times.shifted(values, sign * _parse_integer(options, "days"), zone),
         pa.date32(),
         ("days",),
     )
@@ -189,17 +189,19 @@ def _shifted(sign: int) -> _Function:
 
 def _check_parsing(options: Options) -> None:
     if "format" in options:
-        _pattern(options).check(parsing=True)
+        _date_pattern(options).check(parsing=True)
 
 
 def _to_date(values: pa.Array, options: Options, zone: str) -> pa.Array:
     if "format" not in options or is_time(values.type):
         return times.to_days(values, zone)
-    return times.to_days(times.parsed(values, _pattern(options), zone), zone)
+    return times.to_days(times.parsed(values, _date_pattern(options), zone), zone)
 
 
 def _to_timestamp(values: pa.Array, options: Options, zone: str) -> pa.Array:
-    return times.parsed(values, _pattern(options), zone) if "format" in options else times.to_instants(values, zone)
+    return (
+        times.parsed(values, _date_pattern(options), zone) if "format" in options else times.to_instants(values, zone)
+    )
 
 
 def _is_not_instant(kind: pa.DataType, options: Options) -> bool:
@@ -212,14 +214,14 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     IDENTITY: _Function((), lambda kind: kind, lambda values, options, zone: values, *_SCALARS),
     "lower": _of_texts(lambda values, options: texts.lower(values)),
     "upper": _of_texts(lambda values, options: texts.upper(values)),
-    "trim": _trimmed(left=True, right=True),
-    "ltrim": _trimmed(left=True, right=False),
-    "rtrim": _trimmed(left=False, right=True),
+    "trim": _trim_function(left=True, right=True),
+    "ltrim": _trim_function(left=True, right=False),
+    "rtrim": _trim_function(left=False, right=True),
     "length": _of_texts(lambda values, options: texts.length(values), result=pa.int32(), with_bytes=True),
     "substring": _of_texts(
-        lambda values, options: texts.substring(values, _integer(options, "pos"), _integer(options, "len")),
+        lambda values, options: texts.substring(values, _parse_integer(options, "pos"), _parse_integer(options, "len")),
         needed=("pos", "len"),
-        check=lambda options: (_integer(options, "pos"), _integer(options, "len")),
+        check=lambda options: (_parse_integer(options, "pos"), _parse_integer(options, "len")),
         with_bytes=True,
     ),
     "regexp_replace": _of_texts(
@@ -228,9 +230,11 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
         check=lambda options: replacement(options["replacement"], JavaRegex(options["pattern"])),
     ),
     "regexp_extract": _of_texts(
-        lambda values, options: texts.regexp_extract(values, JavaRegex(options["pattern"]), _integer(options, "idx")),
+        lambda values, options: texts.regexp_extract(
+            values, JavaRegex(options["pattern"]), _parse_integer(options, "idx")
+        ),
         needed=("pattern", "idx"),
-        check=lambda options: _check_group(JavaRegex(options["pattern"]), _integer(options, "idx")),
+        check=lambda options: _check_group(JavaRegex(options["pattern"]), _parse_integer(options, "idx")),
     ),
     "split": _of_texts(
         lambda values, options: texts.split(values, JavaRegex(options["pattern"])),
@@ -238,9 +242,9 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
         needed=("pattern",),
         check=lambda options: JavaRegex(options["pattern"]).compiled,
     ),
-    "year": _part("year"),
-    "month": _part("month"),
-    "day": _part("day"),
+    "year": _part_function("year"),
+    "month": _part_function("month"),
+    "day": _part_function("day"),
     "hour": _Function(
         (),
         lambda kind: pa.int32(),
@@ -248,8 +252,8 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
         *_TIMES,
         lambda kind, options: not (pa.types.is_timestamp(kind) and kind.tz is None),
     ),
-    "date_add": _shifted(1),
-    "date_sub": _shifted(-1),
+    "date_add": _shift_function(1),
+    "date_sub": _shift_function(-1),
     "to_date": _Function(
         (),
         lambda kind: pa.date32(),
@@ -271,29 +275,29 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "unix_timestamp": _Function(
         (),
         lambda kind: pa.int64(),
-        lambda values, options, zone: times.seconds_of(times.parsed(values, _pattern(options), zone)),
+        lambda values, options, zone: times.seconds_of(times.parsed(values, _date_pattern(options), zone)),
         *_SCALARS,
         _is_not_instant,
         ("format",),
-        lambda options: _pattern(options).check(parsing=True),
+        lambda options: _date_pattern(options).check(parsing=True),
     ),
     "from_unixtime": _Function(
         (),
         lambda kind: pa.string(),
-        lambda values, options, zone: times.from_seconds(values, _pattern(options), zone),
+        lambda values, options, zone: times.from_seconds(values, _date_pattern(options), zone),
         lambda kind: _is_number(kind) or is_text(kind),
         "columns of numbers and texts",
         lambda kind, options: True,
         ("format",),
-        lambda options: _pattern(options).check(parsing=False),
+        lambda options: _date_pattern(options).check(parsing=False),
     ),
     "date_format": _Function(
         ("format",),
         lambda kind: pa.string(),
-        lambda values, options, zone: times.printed(values, _pattern(options), zone),
+        lambda values, options, zone: times.printed(values, _date_pattern(options), zone),
         *_TIMES,
         lambda kind, options: True,
-        check=lambda options: _pattern(options).check(parsing=False),
+        check=lambda options: _date_pattern(options).check(parsing=False),
     ),
 }
 _DEFAULTS: Final[Mapping[str, Options]] = {

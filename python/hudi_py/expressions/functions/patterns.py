@@ -116,7 +116,9 @@ class DatePattern:
         """
         fields = WallClock.of(local, SECOND)
         era = any(token.letter == "G" for token in self.tokens)
-        parts = [_printed(token, fields, offsets, era=era) for token in self.tokens if token.letter not in ("[", "]")]
+        parts = [
+            _token_texts(token, fields, offsets, era=era) for token in self.tokens if token.letter not in ("[", "]")
+        ]
         texts = pc.binary_join_element_wise(*parts, "") if parts else pa.repeat("", len(local))
         return texts if isinstance(texts, pa.Array) else pa.repeat(texts, len(local))
 
@@ -130,12 +132,14 @@ class DatePattern:
         groups = pc.extract_regex(pc.fill_null(texts, "\0"), self._regex)
         valid = groups.is_valid().to_numpy(zero_copy_only=False) & np.asarray(texts.is_valid())
         matched = {field.name: pc.fill_null(groups.field(field.name), "") for field in groups.type}
-        values = {letter: _number(part) for letter, part in matched.items() if letter not in ("M", "L", "S", "a", "X")}
+        values = {
+            letter: _parse_numbers(part) for letter, part in matched.items() if letter not in ("M", "L", "S", "a", "X")
+        }
         for token in self.tokens:
             if token.letter == "S":
-                values["S"] = _number(pc.utf8_slice_codeunits(pc.utf8_rpad(matched["S"], 6, padding="0"), 0, 6))
+                values["S"] = _parse_numbers(pc.utf8_slice_codeunits(pc.utf8_rpad(matched["S"], 6, padding="0"), 0, 6))
             if token.letter in ("M", "L"):
-                values["M"] = _number(matched["M"]) if token.count < 3 else named_months(matched["M"])
+                values["M"] = _parse_numbers(matched["M"]) if token.count < 3 else named_months(matched["M"])
             if token.letter == "y" and token.count == 2:
                 values["y"] = values["y"] + 2000
         if "a" in matched:
@@ -152,59 +156,61 @@ class DatePattern:
 
     @cached_property
     def _regex(self) -> str:
-        parts = [_regex(token, self.tokens[index + 1 :]) for index, token in enumerate(self.tokens)]
+        parts = [_token_regex(token, self.tokens[index + 1 :]) for index, token in enumerate(self.tokens)]
         return f"(?is)^{''.join(parts)}$"
 
 
 def _printed_year(year: Longs, count: int, *, era: bool) -> pa.Array:
     if era:
         year = np.where(year > 0, year, 1 - year)
-    return _padded(year % 100, 2) if count == 2 else _year(year, count)
+    return _zero_padded(year % 100, 2) if count == 2 else _year_texts(year, count)
 
 
 def _printed_quarter(quarter: Longs, count: int) -> pa.Array:
     if count < 3:
-        return _padded(quarter + 1, count)
+        return _zero_padded(quarter + 1, count)
     short, long = ("Q1", "Q2", "Q3", "Q4"), ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
-    return _chosen(short if count == 3 else long, quarter)
+    return _chosen_names(short if count == 3 else long, quarter)
 
 
-def _printed(token: Token, fields: WallClock, offsets: Longs, *, era: bool) -> pa.Array | str:
+def _token_texts(token: Token, fields: WallClock, offsets: Longs, *, era: bool) -> pa.Array | str:
     letter, count = token.letter, token.count
     if not letter:
         return token.text
     if letter == "y":
         return _printed_year(fields.year, count, era=era)
     if letter in "ML" and count > 2:
-        return _chosen([name[: None if count > 3 else 3] for name in MONTHS], fields.month - 1)
+        return _chosen_names([name[: None if count > 3 else 3] for name in MONTHS], fields.month - 1)
     if letter == "E":
-        return _chosen([name[: None if count > 3 else 3] for name in DAYS], fields.weekday)
+        return _chosen_names([name[: None if count > 3 else 3] for name in DAYS], fields.weekday)
     if letter == "G":
-        return _chosen(["BC", "AD"] if count < 4 else ["Before Christ", "Anno Domini"], (fields.year > 0).astype(int))
+        return _chosen_names(
+            ["BC", "AD"] if count < 4 else ["Before Christ", "Anno Domini"], (fields.year > 0).astype(int)
+        )
     if letter in "Qq":
         return _printed_quarter((fields.month - 1) // 3, count)
     if letter == "a":
-        return _chosen(["AM", "PM"], fields.hour // 12)
+        return _chosen_names(["AM", "PM"], fields.hour // 12)
     if letter == "S":
-        return pc.utf8_slice_codeunits(pc.utf8_rpad(_padded(fields.fraction, 6), 9, padding="0"), 0, count)
+        return pc.utf8_slice_codeunits(pc.utf8_rpad(_zero_padded(fields.fraction, 6), 9, padding="0"), 0, count)
     if letter in "XxZ":
         return _offset_texts(letter, count, offsets)
-    return _padded(fields.by_letter["M" if letter == "L" else letter], count)
+    return _zero_padded(fields.by_letter["M" if letter == "L" else letter], count)
 
 
-def _padded(numbers: Longs, width: int) -> pa.StringArray:
+def _zero_padded(numbers: Longs, width: int) -> pa.StringArray:
     return pc.utf8_lpad(pa.array(numbers).cast(pa.string()), width, padding="0")
 
 
-def _year(years: Longs, width: int) -> pa.StringArray:
+def _year_texts(years: Longs, width: int) -> pa.StringArray:
     """Prints years with a sign if they are negative or exceed the pattern's digits, of which there are at least four
     (`SignStyle`)."""
     beyond = years >= 10**width if width >= 4 else np.zeros(len(years), np.bool_)
-    signs = _chosen(["", "-", "+"], np.where(years < 0, 1, np.where(beyond, 2, 0)))
-    return pc.binary_join_element_wise(signs, _padded(np.abs(years), width), "")
+    signs = _chosen_names(["", "-", "+"], np.where(years < 0, 1, np.where(beyond, 2, 0)))
+    return pc.binary_join_element_wise(signs, _zero_padded(np.abs(years), width), "")
 
 
-def _chosen(names: Sequence[str], numbers: Longs) -> pa.StringArray:
+def _chosen_names(names: Sequence[str], numbers: Longs) -> pa.StringArray:
     return pa.array(names, pa.string()).take(pa.array(numbers))
 
 
@@ -230,7 +236,7 @@ def _offset_text(letter: str, count: int, offset: int) -> str:
     return f"{text}{colon}{seconds:02d}" if count > 3 and seconds else text
 
 
-def _regex(token: Token, after: Sequence[Token]) -> str:
+def _token_regex(token: Token, after: Sequence[Token]) -> str:
     letter, count = token.letter, token.count
     if letter == "[":
         return "(?:"
@@ -259,7 +265,7 @@ def _regex(token: Token, after: Sequence[Token]) -> str:
     return rf"(?P<{letter}>\d{{{count if count > 1 else '1,' + str(most)}}})"
 
 
-def _number(texts: pa.StringArray) -> Longs:
+def _parse_numbers(texts: pa.StringArray) -> Longs:
     """Parses numbers; 0 for empty text."""
     plain = pc.utf8_ltrim(texts, characters="+")
     numbers: Longs = pc.if_else(pc.equal(plain, ""), "0", plain).cast(pa.int64()).to_numpy(zero_copy_only=False)

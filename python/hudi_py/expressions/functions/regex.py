@@ -152,7 +152,7 @@ class _Translation:
             number = int(code[4], 8) if code[4] else int(code[1] or code[2] or code[3], 16)
             if number > 0x10FFFF or 0xD800 <= number < 0xE000:
                 raise self._refused(f"\\{code[0]}, which is no character")
-            return _member(chr(number)), False
+            return _escaped_member(chr(number)), False
         self._at += 1
         if char.lower() in _CLASSES:
             return _CLASSES[char.lower()], char.isupper()
@@ -163,10 +163,10 @@ class _Translation:
             self._at = match.end()
             return _NAMED[match[1]], char == "P"
         if char in _CHARACTERS:
-            return _member(_CHARACTERS[char]), False
+            return _escaped_member(_CHARACTERS[char]), False
         if char.isascii() and char.isalnum():
             raise self._refused(f"\\{char}")
-        return _member(char), False
+        return _escaped_member(char), False
 
     def _class(self) -> str:
         negated = self._text.startswith("^", self._at)
@@ -192,10 +192,10 @@ class _Translation:
             elif char == "-" and parts and not self._text.startswith("]", self._at):
                 parts.append("-")
             else:
-                parts.append(_member(char))
+                parts.append(_escaped_member(char))
 
 
-def _member(char: str) -> str:
+def _escaped_member(char: str) -> str:
     return "\\" + char if char in r"\[]^-&~|" else char
 
 

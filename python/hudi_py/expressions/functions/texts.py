@@ -62,7 +62,7 @@ def substring(values: pa.Array, position: int, length: int) -> pa.Array:
     """
     kind = pa.binary() if is_bytes(values.type) else pa.string()
     if position < 0 or length <= 0:
-        return _sliced(values, position, length, kind)
+        return _sliced_texts(values, position, length, kind)
     start = max(position - 1, 0)
     stop = min(start + length, 2**31 - 1)
     if pa.types.is_binary(kind):
@@ -70,7 +70,7 @@ def substring(values: pa.Array, position: int, length: int) -> pa.Array:
     return pc.utf8_slice_codeunits(values, start, stop)
 
 
-def _sliced(values: pa.Array, position: int, length: int, kind: pa.DataType) -> pa.Array:
+def _sliced_texts(values: pa.Array, position: int, length: int, kind: pa.DataType) -> pa.Array:
     in_bytes = bool(pa.types.is_binary(kind))
 
     def cut(value: str | bytes) -> str | bytes:

@@ -51,39 +51,39 @@ def local_micros(values: pa.Array, zone: str) -> tuple[Longs, Longs]:
         values: timestamps; those without a zone are wall-clock times already.
     """
     if values.type.tz is None:
-        local = _numbers(_micros(values, None))
-        return local, _numbers(_instants(_micros(values, None), zone)) * -1 + local
-    instants = _micros(values, UTC)
+        local = _long_values(_as_micros(values, None))
+        return local, _long_values(_local_instants(_as_micros(values, None), zone)) * -1 + local
+    instants = _as_micros(values, UTC)
     if zone == UTC:
-        return _numbers(instants), np.zeros(len(values), np.int64)
-    local = _numbers(pc.local_timestamp(instants.cast(pa.timestamp("us", zone))))
-    return local, local - _numbers(instants)
+        return _long_values(instants), np.zeros(len(values), np.int64)
+    local = _long_values(pc.local_timestamp(instants.cast(pa.timestamp("us", zone))))
+    return local, local - _long_values(instants)
 
 
 def to_instants(values: pa.Array, zone: str) -> pa.Array:
     """Casts as `CAST(... AS TIMESTAMP)`: numbers are seconds. Text that is no time becomes null."""
     kind = values.type
     if pa.types.is_timestamp(kind):
-        return _micros(values, UTC) if kind.tz is not None else _instants(_micros(values, None), zone)
+        return _as_micros(values, UTC) if kind.tz is not None else _local_instants(_as_micros(values, None), zone)
     if pa.types.is_date(kind):
-        return _instants(values.cast(pa.timestamp("us")), zone)
+        return _local_instants(values.cast(pa.timestamp("us")), zone)
     if pa.types.is_boolean(kind):
-        return _timed(values.cast(pa.int64()).fill_null(0).to_numpy(), values)
+        return _timestamp_array(values.cast(pa.int64()).fill_null(0).to_numpy(), values)
     if pa.types.is_integer(kind):
-        whole = _numbers(values.cast(pa.int64()))
+        whole = _long_values(values.cast(pa.int64()))
         most = (2**63 - 1) // SECOND
         micros = np.where(whole > most, _LAST, np.where(whole < -most, _NOTHING, np.clip(whole, -most, most) * SECOND))
-        return _timed(micros, values)
+        return _timestamp_array(micros, values)
     if pa.types.is_floating(kind):
         seconds = values.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
         known = np.isfinite(seconds)
         micros = np.where(known, seconds, 0) * SECOND
         inside = np.abs(micros) < 2.0**63
         whole = np.where(inside, micros, 0).astype(np.int64)
-        return _timed(np.where(inside, whole, np.where(micros > 0, 2**63 - 1, -(2**63))), values, ~known)
+        return _timestamp_array(np.where(inside, whole, np.where(micros > 0, 2**63 - 1, -(2**63))), values, ~known)
     if pa.types.is_decimal(kind):
         scaled = pc.multiply(values.cast(pa.decimal256(38 + kind.scale - min(kind.scale, 0), kind.scale)), SECOND)
-        return _timed(_numbers(pc.trunc(scaled).cast(pa.int64(), safe=False)), values)
+        return _timestamp_array(_long_values(pc.trunc(scaled).cast(pa.int64(), safe=False)), values)
     return _of_texts(pc.utf8_trim(as_texts(values), characters=_AROUND), zone)
 
 
@@ -96,10 +96,10 @@ def to_days(values: pa.Array, zone: str) -> pa.Array:
         return values.cast(pa.date32())
     if pa.types.is_timestamp(kind):
         local, _ = local_micros(values, zone)
-        return _dated(local // DAY, values)
+        return _date_array(local // DAY, values)
     texts = pc.utf8_trim(as_texts(values), characters=_AROUND)
-    days, valid = _civil(texts, _DATE)
-    return _dated(days // DAY, texts, ~valid)
+    days, valid = _civil_midnights(texts, _DATE)
+    return _date_array(days // DAY, texts, ~valid)
 
 
 def part(name: str, values: pa.Array, zone: str) -> pa.Array:
@@ -109,15 +109,15 @@ def part(name: str, values: pa.Array, zone: str) -> pa.Array:
         numbers = WallClock.of(local_micros(times, zone)[0], SECOND).hour
     else:
         times = to_days(values, zone)
-        fields = WallClock.of(_numbers(times.cast(pa.int32()).cast(pa.int64())) * DAY, SECOND)
+        fields = WallClock.of(_long_values(times.cast(pa.int32()).cast(pa.int64())) * DAY, SECOND)
         numbers = {"year": fields.year, "month": fields.month, "day": fields.day}[name]
-    return pa.array(numbers.astype(np.int32), mask=_nulls(times))
+    return pa.array(numbers.astype(np.int32), mask=_null_mask(times))
 
 
 def shifted(values: pa.Array, days: int, zone: str) -> pa.Array:
     """Shifts dates by some days; beyond 32 bits they wrap, as in Java."""
     dates = to_days(values, zone)
-    return _dated(_numbers(dates.cast(pa.int32()).cast(pa.int64())) + days, dates)
+    return _date_array(_long_values(dates.cast(pa.int32()).cast(pa.int64())) + days, dates)
 
 
 def printed(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
@@ -146,7 +146,7 @@ def from_seconds(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
         texts = pc.utf8_trim(as_texts(values), characters=_AROUND)
         known = pc.if_else(pc.match_substring_regex(texts, _WHOLE), texts, None)
         seconds = pc.utf8_ltrim(pc.replace_substring_regex(known, r"\..*", ""), characters="+").cast(pa.int64())
-    return printed(_timed(_numbers(seconds) * SECOND, seconds), pattern, zone)
+    return printed(_timestamp_array(_long_values(seconds) * SECOND, seconds), pattern, zone)
 
 
 def parsed(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
@@ -154,13 +154,13 @@ def parsed(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
     if is_time(values.type):
         return to_instants(values, zone)
     texts = as_texts(values)
-    return _at(*pattern.parse(texts), zone)
+    return _instants_at(*pattern.parse(texts), zone)
 
 
 def seconds_of(times: pa.Array) -> pa.Array:
     """Returns whole seconds since the epoch, rounded towards it, as Java divides."""
-    micros = _numbers(times)
-    return pa.array(np.where(micros < 0, -(-micros // SECOND), micros // SECOND), mask=_nulls(times))
+    micros = _long_values(times)
+    return pa.array(np.where(micros < 0, -(-micros // SECOND), micros // SECOND), mask=_null_mask(times))
 
 
 def timestamp_texts(values: pa.Array, zone: str, *, least: int = 0) -> pa.Array:
@@ -185,14 +185,14 @@ def local_texts(values: pa.Array) -> pa.Array:
     return _with_nulls(pc.binary_join_element_wise(minutes, tail, ""), values)
 
 
-def _numbers(values: pa.Array) -> Longs:
+def _long_values(values: pa.Array) -> Longs:
     """Returns whole numbers, 0 for nulls."""
     whole = values if pa.types.is_int64(values.type) else values.cast(pa.int64())
     numbers: Longs = whole.fill_null(0).to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _nulls(values: pa.Array) -> Bools | None:
+def _null_mask(values: pa.Array) -> Bools | None:
     return np.asarray(values.is_null()) if values.null_count else None
 
 
@@ -200,31 +200,31 @@ def _with_nulls(texts: pa.Array, like: pa.Array) -> pa.Array:
     return pc.if_else(like.is_valid(), texts, None) if like.null_count else texts
 
 
-def _timed(micros: Longs, like: pa.Array, nulls: Bools | None = None) -> pa.Array:
+def _timestamp_array(micros: Longs, like: pa.Array, nulls: Bools | None = None) -> pa.Array:
     mask = np.asarray(like.is_null()) | (False if nulls is None else nulls)
     return pa.array(micros, mask=mask).view(INSTANT)
 
 
-def _dated(days: Longs, like: pa.Array, nulls: Bools | None = None) -> pa.Array:
+def _date_array(days: Longs, like: pa.Array, nulls: Bools | None = None) -> pa.Array:
     mask = np.asarray(like.is_null()) | (False if nulls is None else nulls)
     return pa.array(days.astype(np.int32), mask=mask).view(pa.date32())
 
 
-def _micros(values: pa.Array, zone: str | None) -> pa.Array:
+def _as_micros(values: pa.Array, zone: str | None) -> pa.Array:
     return values.cast(pa.timestamp("us", zone), safe=False)
 
 
-def _instants(local: pa.Array, zone: str) -> pa.Array:
+def _local_instants(local: pa.Array, zone: str) -> pa.Array:
     """Converts wall-clock times to instants. A time that the clock skips has the offset before the gap, a repeated one
     the earlier offset, as in `ZonedDateTime.of`."""
     if zone == UTC:
         return local.view(pa.int64()).view(INSTANT)
     near = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
-    ahead = _numbers(pc.local_timestamp(near)) - _numbers(near)
-    return _timed(_numbers(local) - ahead, local)
+    ahead = _long_values(pc.local_timestamp(near)) - _long_values(near)
+    return _timestamp_array(_long_values(local) - ahead, local)
 
 
-def _civil(texts: pa.StringArray, regex: str) -> tuple[Longs, Bools]:
+def _civil_midnights(texts: pa.StringArray, regex: str) -> tuple[Longs, Bools]:
     """Returns midnight of each text that matches, and which of them exist."""
     groups = pc.extract_regex(pc.fill_null(texts, ""), regex)
     valid = np.asarray(groups.is_valid())
@@ -241,7 +241,7 @@ def _civil(texts: pa.StringArray, regex: str) -> tuple[Longs, Bools]:
 
 
 def _of_texts(texts: pa.StringArray, zone: str) -> pa.Array:
-    days, valid = _civil(texts, _TIME)
+    days, valid = _civil_midnights(texts, _TIME)
     groups = pc.extract_regex(pc.fill_null(texts, ""), _TIME)
     local = days
     for name, unit, most in (("H", HOUR, 23), ("m", MINUTE, 59), ("s", SECOND, 59)):
@@ -253,8 +253,8 @@ def _of_texts(texts: pa.StringArray, zone: str) -> pa.Array:
     local = local + fraction.cast(pa.int64()).to_numpy(zero_copy_only=False)
     tails = pc.fill_null(groups.field("X"), "")
     if not pc.any(pc.not_equal(tails, "")).as_py():
-        return _at(local, None, valid, zone)
-    result = _at(local, None, valid, zone)
+        return _instants_at(local, None, valid, zone)
+    result = _instants_at(local, None, valid, zone)
     encoded = tails.dictionary_encode()
     codes = encoded.indices.to_numpy()
     # a Python loop over the zones in the text
@@ -262,9 +262,9 @@ def _of_texts(texts: pa.StringArray, zone: str) -> pa.Array:
         if tail:
             own, named = valid & (codes == code), _zone_of(tail.strip(_AROUND))
             if isinstance(named, int):
-                other = _at(local, np.full(len(local), named), own, zone)
+                other = _instants_at(local, np.full(len(local), named), own, zone)
             else:
-                other = _at(local, None, own & (named is not None), named or zone)
+                other = _instants_at(local, None, own & (named is not None), named or zone)
             result = pc.if_else(pa.array(codes == code), other, result)
     return result
 
@@ -286,10 +286,10 @@ def _zone_of(text: str) -> int | str | None:
         return None
 
 
-def _at(local: Longs, offsets: Longs | None, valid: Bools, zone: str) -> pa.Array:
+def _instants_at(local: Longs, offsets: Longs | None, valid: Bools, zone: str) -> pa.Array:
     """Converts wall-clock times to instants, null where they are not valid."""
     times = pa.array(np.where(valid, local, 0)).view(pa.timestamp("us"))
-    instants = _numbers(_instants(times, zone))
+    instants = _long_values(_local_instants(times, zone))
     if offsets is not None:
         instants = np.where(offsets == _NOTHING, instants, np.where(valid, local, 0) - offsets)
     return pa.array(instants, mask=~valid).view(INSTANT)

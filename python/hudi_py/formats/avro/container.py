@@ -50,7 +50,7 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
             f"cannot read the Avro file{where}: it starts with {bytes(data[:4])!r} instead of {_MAGIC!r}"
         )
     try:
-        return _read(data)
+        return _read_fast(data)
     except UnsupportedTableError as error:
         raise UnsupportedTableError(f"cannot read the Avro file{where}: {error}") from error
     except Exception as error:  # fastavro raises anything for corrupt bytes
@@ -59,26 +59,26 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
         ) from error
 
 
-def _read(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _read_fast(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Reads a container as fastavro does, but parses each schema once, since a timeline has few, and limits its size:
     fastavro would expand six bytes to 2^31 nulls."""
     import fastavro
 
     stream = io.BytesIO(data)
     stream.seek(len(_MAGIC))
-    header = _header(stream)
+    header = _read_header(stream)
     codec = header.get("avro.codec", b"null").decode()
-    schema, least = _parsed(header["avro.schema"])
+    schema, least = _parse_schema(header["avro.schema"])
     sync = stream.read(_SYNC_BYTES)
     records: list[dict[str, Any]] = []
     left = limit(UNPACKED)
     while stream.tell() < len(data):
-        count, size = _long(stream), _long(stream)
+        count, size = _read_long(stream), _read_long(stream)
         end = stream.tell() + size
         if count < 0 or size < 0 or data[end : end + _SYNC_BYTES] != sync or len(sync) < _SYNC_BYTES:
             raise ValueError("a block does not end where it says")
         packed = stream.read(size)
-        block = packed if codec == "null" else _unpacked(codec, packed, left)
+        block = packed if codec == "null" else _unpack_block(codec, packed, left)
         left -= len(block)
         if count * least > len(block) or (not least and count > 1):
             raise ValueError(f"a block claims {count} records in {len(block)} bytes")
@@ -90,21 +90,21 @@ def _read(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return schema, records
 
 
-def _header(stream: io.BytesIO) -> dict[str, bytes]:
+def _read_header(stream: io.BytesIO) -> dict[str, bytes]:
     header: dict[str, bytes] = {}
-    while count := _long(stream):
+    while count := _read_long(stream):
         if count < 0:
             count = -count
-            _long(stream)  # size of the map's block in bytes
+            _read_long(stream)  # size of the map's block in bytes
         for _ in range(count):
-            key, value = _sized(stream), _sized(stream)
+            key, value = _read_sized(stream), _read_sized(stream)
             if not key or value is None:  # also at the end of the file, whatever count it claims
                 raise ValueError("its header is incomplete")
             header[key.decode()] = value
     return header
 
 
-def _unpacked(codec: str, packed: bytes, most: int) -> bytes:
+def _unpack_block(codec: str, packed: bytes, most: int) -> bytes:
     """Decompresses a block to at most `most` bytes. Raises ValueError, UnsupportedTableError."""
     if codec == "deflate":
         result = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most + 1)
@@ -116,7 +116,7 @@ def _unpacked(codec: str, packed: bytes, most: int) -> bytes:
         result = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(most + 1)
     elif codec == "snappy":  # followed by a checksum
         body = io.BytesIO(packed[:-4])
-        size = _varint(body)
+        size = _read_raw_varint(body)
         result = bytes(pa.decompress(packed[:-4], size, codec="snappy")) if size <= most else bytes(0)
         if size > most or int.from_bytes(packed[-4:], "big") != zlib.crc32(result):
             raise ValueError(_too_large(most) if size > most else "the checksum of a block is wrong")
@@ -132,13 +132,13 @@ def _too_large(most: int) -> str:
     return f"it unpacks to more than {most} bytes ({UNPACKED} in the environment)"
 
 
-def _long(stream: io.BytesIO) -> int:
+def _read_long(stream: io.BytesIO) -> int:
     """Reads a zigzag varint; 0 at the end of the stream."""
-    value = _varint(stream)
+    value = _read_raw_varint(stream)
     return (value >> 1) ^ -(value & 1)
 
 
-def _varint(stream: io.BytesIO) -> int:
+def _read_raw_varint(stream: io.BytesIO) -> int:
     value = shift = 0
     while byte := stream.read(1):
         value |= (byte[0] & 0x7F) << shift
@@ -150,14 +150,14 @@ def _varint(stream: io.BytesIO) -> int:
     return value
 
 
-def _sized(stream: io.BytesIO) -> bytes | None:
-    size = _long(stream)
+def _read_sized(stream: io.BytesIO) -> bytes | None:
+    size = _read_long(stream)
     result = stream.read(size) if size >= 0 else b""
     return result if len(result) == size else None
 
 
 @lru_cache(maxsize=64)
-def _parsed(text: bytes) -> tuple[dict[str, Any], int]:
+def _parse_schema(text: bytes) -> tuple[dict[str, Any], int]:
     """Returns fastavro's parsed form of a record's schema, which must not be modified, and the minimum size of a
     record.
 
@@ -176,7 +176,7 @@ def _parsed(text: bytes) -> tuple[dict[str, Any], int]:
 
 
 def _least_bytes(node: Node, known: dict[int, int | None]) -> int:
-    """Returns the minimum size of a value in bytes. Raises ValueError, see `_parsed`."""
+    """Returns the minimum size of a value in bytes. Raises ValueError, see `_parse_schema`."""
     if isinstance(node, Record):
         if id(node) not in known:
             known[id(node)] = None
@@ -229,10 +229,10 @@ class ContainerWriter:
 
 
 @lru_cache(maxsize=64)
-def _writer(schema: str) -> ContainerWriter:
+def _cached_writer(schema: str) -> ContainerWriter:
     return ContainerWriter(json.loads(schema))
 
 
 def write_container(schema: dict[str, Any], records: list[dict[str, Any]]) -> bytes:
     """Encodes an uncompressed container file. Raises SchemaMismatchError for records that do not fit the schema."""
-    return _writer(json.dumps(schema)).write(records)
+    return _cached_writer(json.dumps(schema)).write(records)

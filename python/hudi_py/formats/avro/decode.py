@@ -36,13 +36,13 @@ def decode_log_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Decodes as `decode_log_content`, in batches of at most 16384 rows; yields nothing if there are no rows."""
     decoder = compile_columns(resolve_record(schema), columns)
-    for parts in _groups([memoryview(content).cast("B") for content in contents]):
+    for parts in _content_groups([memoryview(content).cast("B") for content in contents]):
         with reading(context, _WHAT):
             block = ByteBlock(parts, widest_value(decoder))
-            first, last = _records(block, parts)
-        for start, end in _chunks(first, last):
+            first, last = _record_spans(block, parts)
+        for start, end in _row_chunks(first, last):
             with reading(context, _WHAT):
-                batch = _decode(block, decoder, first[start:end], last[start:end])
+                batch = _decode_rows(block, decoder, first[start:end], last[start:end])
             yield batch
 
 
@@ -61,9 +61,9 @@ def decode_values(
     with reading(context, _WHAT):
         block = ByteBlock([data], widest_value(decoder))
         places = bounds.astype(np.int64) - int(bounds[0]) + block.starts[0]
-    for start, end in _chunks(places[:-1], places[1:]):
+    for start, end in _row_chunks(places[:-1], places[1:]):
         with reading(context, _WHAT):
-            batch = _decode(block, decoder, places[start:end], places[start + 1 : end + 1])
+            batch = _decode_rows(block, decoder, places[start:end], places[start + 1 : end + 1])
         yield batch
 
 
@@ -94,7 +94,7 @@ def decode_log_content(
     arrow = pa.schema(list(compile_columns(resolve_record(schema), columns).arrow))
     rows = sum(batch.num_rows for batch in batches)
     if not batches or not arrow.names:
-        return _batch(arrow, [pa.nulls(0, field.type) for field in arrow], rows if not arrow.names else 0)
+        return _row_batch(arrow, [pa.nulls(0, field.type) for field in arrow], rows if not arrow.names else 0)
     try:
         gathered = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(arrow.names))]
     except pa.ArrowInvalid as error:
@@ -106,7 +106,7 @@ def decode_log_content(
     return pa.RecordBatch.from_arrays(gathered, schema=arrow)
 
 
-def _groups(parts: list[memoryview]) -> Iterator[list[memoryview]]:
+def _content_groups(parts: list[memoryview]) -> Iterator[list[memoryview]]:
     """Groups adjacent contents up to the size of a buffer."""
     group: list[memoryview] = []
     size = 0
@@ -120,17 +120,17 @@ def _groups(parts: list[memoryview]) -> Iterator[list[memoryview]]:
         yield group
 
 
-def _records(block: ByteBlock, parts: list[memoryview]) -> tuple[Cursors, Cursors]:
+def _record_spans(block: ByteBlock, parts: list[memoryview]) -> tuple[Cursors, Cursors]:
     """Finds the start and end of every record."""
     firsts, lasts = [], []
     for start, part in zip(block.starts, parts, strict=True):
-        first, last = _frames(part)
+        first, last = _frame_spans(part)
         firsts.append(first + start)
         lasts.append(last + start)
     return np.concatenate(firsts), np.concatenate(lasts)
 
 
-def _frames(part: memoryview) -> tuple[Cursors, Cursors]:
+def _frame_spans(part: memoryview) -> tuple[Cursors, Cursors]:
     if len(part) < _HEADER.size:
         raise CorruptBytesError(f"it has {len(part)} bytes, and its header alone takes {_HEADER.size}")
     version, count = _HEADER.unpack_from(part)
@@ -155,7 +155,7 @@ def _frames(part: memoryview) -> tuple[Cursors, Cursors]:
     return first, last
 
 
-def _chunks(first: Cursors, last: Cursors) -> Iterator[tuple[int, int]]:
+def _row_chunks(first: Cursors, last: Cursors) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(first):
         end = min(start + _CHUNK_ROWS, len(first))
@@ -165,7 +165,7 @@ def _chunks(first: Cursors, last: Cursors) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _decode(block: ByteBlock, decoder: RecordDecoder, first: Cursors, last: Cursors) -> pa.RecordBatch:
+def _decode_rows(block: ByteBlock, decoder: RecordDecoder, first: Cursors, last: Cursors) -> pa.RecordBatch:
     pos = first.copy()
     columns = decoder.columns(block, pos, None)
     if not np.array_equal(pos, last):
@@ -176,10 +176,10 @@ def _decode(block: ByteBlock, decoder: RecordDecoder, first: Cursors, last: Curs
             column.validate(full=True)  # UTF-8 and decimal digits
         except pa.ArrowInvalid as error:
             raise CorruptBytesError(f"field {name!r}: {first_line(error)}") from error
-    return _batch(schema, columns, len(pos))
+    return _row_batch(schema, columns, len(pos))
 
 
-def _batch(schema: pa.Schema, columns: list[pa.Array], rows: int) -> pa.RecordBatch:
+def _row_batch(schema: pa.Schema, columns: list[pa.Array], rows: int) -> pa.RecordBatch:
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))

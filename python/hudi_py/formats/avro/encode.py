@@ -52,7 +52,7 @@ def _encode_items(node: avro.Node, array: pa.Array, path: str) -> tuple[Lengths,
 
 def append(rows: Rows, node: avro.Node, array: pa.Array, act: Flags | None, path: str) -> None:
     """Appends a column. Raises SchemaMismatchError naming `path`, TooLargeError."""
-    array = _storage(array)
+    array = _plain_storage(array)
     if isinstance(node, avro.Nullable):
         _append_nullable(rows, node, array, act, path)
         return
@@ -68,19 +68,19 @@ def append(rows: Rows, node: avro.Node, array: pa.Array, act: Flags | None, path
         if _is.is_null(array.type):
             array = pa.nulls(len(array), avro.arrow_of(node))
     if isinstance(node, avro.Record):
-        for name, field, child in _members(array, node.fields, path):
+        for name, field, child in _struct_children(array, node.fields, path):
             append(rows, field, child, act, f"{path}.{name}")
     elif isinstance(node, avro.Array):
         _append_list(rows, node.item, _as_list(array, path), act, path)
     elif isinstance(node, avro.Map):
         if not isinstance(array, pa.MapArray):
-            raise _mismatch(path, array.type, "map")
+            raise _mismatch_error(path, array.type, "map")
         entry = avro.Record("entry", [("key", avro.Bytes(pa.string())), ("value", node.value)])
         _append_list(rows, entry, array, act, path)
     elif isinstance(node, avro.Boolean):
         if not _is.is_boolean(array.type):
-            raise _mismatch(path, array.type, "boolean")
-        rows.byte(_fill(array).cast(pa.uint8()).to_numpy(), act)
+            raise _mismatch_error(path, array.type, "boolean")
+        rows.byte(_fill_nulls(array).cast(pa.uint8()).to_numpy(), act)
     elif isinstance(node, avro.Integer):
         _append_integer(rows, node, array, act, path)
     elif isinstance(node, avro.FixedWidth):
@@ -123,12 +123,12 @@ def _append_choice(rows: Rows, node: avro.Choice, array: pa.Array, act: Flags | 
     else:
         chosen = np.full(rows.n, -1)
         columns = []
-        members = _members(array, avro.struct_members(node), path)
+        members = _struct_children(array, avro.struct_members(node), path)
         branches = [i for i in range(len(node.branches)) if i != null_index]
         for i, (_, branch, child) in zip(branches, members, strict=True):
             if child.null_count == len(child):
                 continue
-            child = _storage(child)
+            child = _plain_storage(child)
             given = child.is_valid().to_numpy(zero_copy_only=False)
             chosen[valid & given & (chosen < 0)] = i  # the first match counts, as in Spark
             columns.append((i, branch, child))
@@ -144,24 +144,24 @@ def _append_choice(rows: Rows, node: avro.Choice, array: pa.Array, act: Flags | 
 
 
 def _append_integer(rows: Rows, node: avro.Integer, array: pa.Array, act: Flags | None, path: str) -> None:
-    array = _cast(array, node.arrow, _same_kind_of_number(array.type, node.arrow), path)
-    values = _numbers(array, np.int32 if node.bits == 32 else np.int64).astype(np.int64, copy=False)
+    array = _cast_column(array, node.arrow, _same_kind_of_number(array.type, node.arrow), path)
+    values = _column_numbers(array, np.int32 if node.bits == 32 else np.int64).astype(np.int64, copy=False)
     # milliseconds round down, as Spark's `microsToMillis`
     rows.varint(values // node.factor if node.factor != 1 else values, act)
 
 
 def _append_fixed(rows: Rows, node: avro.FixedWidth, array: pa.Array, act: Flags | None, path: str) -> None:
     floats = _is.is_floating(array.type) and _is.is_floating(node.arrow) and array.type.bit_width <= node.size * 8
-    array = _cast(array, node.arrow, floats or (is_bytes(array.type) and is_bytes(node.arrow)), path)
+    array = _cast_column(array, node.arrow, floats or (is_bytes(array.type) and is_bytes(node.arrow)), path)
     if not node.size:
         return
-    values = _numbers(array, f"<u{node.size}" if node.size in (4, 8) else f"V{node.size}")
+    values = _column_numbers(array, f"<u{node.size}" if node.size in (4, 8) else f"V{node.size}")
     rows.put(values, node.size if act is None else act * np.int64(node.size))
 
 
 def _append_vector(rows: Rows, node: avro.FixedVector, array: pa.Array, act: Flags | None, path: str) -> None:
     stored = vector_bytes(array, node.arrow.value_type, node.dimension, path)
-    values = _numbers(stored, f"V{node.size}")
+    values = _column_numbers(stored, f"V{node.size}")
     rows.put(values, node.size if act is None else act * np.int64(node.size))
 
 
@@ -195,10 +195,10 @@ def _append_enum(rows: Rows, node: avro.Enum, array: pa.Array, act: Flags | None
 
 
 def _append_decimal(rows: Rows, node: avro.Decimal, array: pa.Array, act: Flags | None, path: str) -> None:
-    array = _cast(array, node.arrow, _is.is_decimal(array.type), path)
+    array = _cast_column(array, node.arrow, _is.is_decimal(array.type), path)
     width = node.arrow.bit_width // 8
     n = len(array)
-    little = _numbers(array, f"V{width}").view(np.uint8).reshape(n, width)
+    little = _column_numbers(array, f"V{width}").view(np.uint8).reshape(n, width)
     sign = ((little[:, -1] >> 7) * np.uint8(255))[:, None]
     if node.size is not None:
         size = node.size
@@ -254,10 +254,12 @@ def _append_list(rows: Rows, item: avro.Node, array: pa.Array, act: Flags | None
     rows.put(np.zeros(rows.n, np.uint8), (counts > 0).view(np.uint8))
 
 
-def _members(array: pa.Array, fields: list[tuple[str, avro.Node]], path: str) -> list[tuple[str, avro.Node, pa.Array]]:
+def _struct_children(
+    array: pa.Array, fields: list[tuple[str, avro.Node]], path: str
+) -> list[tuple[str, avro.Node, pa.Array]]:
     """Returns the children of a struct by name; null for those that it lacks."""
     if not _is.is_struct(array.type):
-        raise _mismatch(path, array.type, "record")
+        raise _mismatch_error(path, array.type, "record")
     given = [field.name for field in array.type]
     names = {name for name, _ in fields}
     for name in given:
@@ -267,7 +269,7 @@ def _members(array: pa.Array, fields: list[tuple[str, avro.Node]], path: str) ->
     return [(n, f, array.field(given.index(n)) if n in given else pa.nulls(len(array))) for n, f in fields]
 
 
-def _storage(array: pa.Array) -> pa.Array:
+def _plain_storage(array: pa.Array) -> pa.Array:
     """Removes dictionary encoding, run-end encoding and extension types."""
     while True:
         if isinstance(array, pa.ExtensionArray):
@@ -293,7 +295,7 @@ def _as_list(array: pa.Array, path: str) -> pa.ListArray:
         valid = pa.py_buffer(np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little"))
         target, buffers = pa.list_(kind.value_field), [valid, pa.py_buffer(offsets.astype(np.int32))]
         return pa.Array.from_buffers(target, len(array), buffers, children=[array.flatten()])
-    raise _mismatch(path, kind, "array")
+    raise _mismatch_error(path, kind, "array")
 
 
 def _as_bytes(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
@@ -304,14 +306,14 @@ def _as_bytes(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         offsets = _numbers_of(array.buffers()[1], np.int64, array.offset, len(array) + 1)
         if int(offsets[-1] - offsets[0]) > _LIMIT:
             raise TooLargeError
-    return _cast(array, target, allowed, path)
+    return _cast_column(array, target, allowed, path)
 
 
-def _cast(array: pa.Array, target: pa.DataType, allowed: bool, path: str) -> pa.Array:
+def _cast_column(array: pa.Array, target: pa.DataType, allowed: bool, path: str) -> pa.Array:
     if array.type == target:
         return array
     if not allowed:
-        raise _mismatch(path, array.type, str(target))
+        raise _mismatch_error(path, array.type, str(target))
     try:
         return array.cast(target)
     except pa.ArrowInvalid as error:
@@ -341,11 +343,11 @@ def _refuse_nulls(array: pa.Array, act: Flags | None, path: str) -> None:
         )
 
 
-def _fill(array: pa.BooleanArray) -> pa.BooleanArray:
+def _fill_nulls(array: pa.BooleanArray) -> pa.BooleanArray:
     return array.fill_null(False) if array.null_count else array
 
 
-def _numbers(array: pa.Array, dtype: Any) -> npt.NDArray[Any]:
+def _column_numbers(array: pa.Array, dtype: Any) -> npt.NDArray[Any]:
     return _numbers_of(array.buffers()[1], dtype, array.offset, len(array))
 
 
@@ -358,7 +360,7 @@ def _numbers_of(buffer: pa.Buffer | None, dtype: Any, offset: int, length: int) 
     return np.frombuffer(buffer, dtype, length, offset * size)
 
 
-def _mismatch(path: str, given: pa.DataType, wanted: str) -> SchemaMismatchError:
+def _mismatch_error(path: str, given: pa.DataType, wanted: str) -> SchemaMismatchError:
     return SchemaMismatchError(
         f"cannot write column {path!r} of type {given}: its type in the table is {wanted}; cast it"
     )
@@ -397,8 +399,8 @@ def encode_log_pieces(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> l
                 f"cannot write rows without column {name!r}: its type in the table does not admit null"
             )
     parts: list[bytes | pa.Buffer] = [struct.pack(">ii", _VERSION, batch.num_rows)]
-    for chunk in _chunks(batch):
-        parts.extend(_encode(record, chunk))
+    for chunk in _row_chunks(batch):
+        parts.extend(_encode_rows(record, chunk))
     return parts
 
 
@@ -423,7 +425,7 @@ def encode_values(batch: pa.RecordBatch, schema: AvroSchema | Record) -> pa.Bina
     return pa.BinaryArray.from_buffers(pa.binary(), batch.num_rows, buffers)
 
 
-def _chunks(batch: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
+def _row_chunks(batch: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
     if isinstance(batch, pa.RecordBatch):
         for start in range(0, batch.num_rows, CHUNK_ROWS):
             yield batch.slice(start, CHUNK_ROWS)
@@ -434,7 +436,7 @@ def _chunks(batch: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
     yield from (item for item in batch.to_batches(max_chunksize=CHUNK_ROWS) if item.num_rows)
 
 
-def _encode(record: Record, batch: pa.RecordBatch) -> list[pa.Buffer]:
+def _encode_rows(record: Record, batch: pa.RecordBatch) -> list[pa.Buffer]:
     try:
         rows = Rows(batch.num_rows)
         rows.frame()
@@ -444,7 +446,7 @@ def _encode(record: Record, batch: pa.RecordBatch) -> list[pa.Buffer]:
         half = batch.num_rows // 2
         if not half:
             raise SchemaMismatchError("cannot write a row of more than 2 GiB to a log block") from error
-        return _encode(record, batch.slice(0, half)) + _encode(record, batch.slice(half))
+        return _encode_rows(record, batch.slice(0, half)) + _encode_rows(record, batch.slice(half))
 
 
 def _append_columns(rows: Rows, record: Record, batch: pa.RecordBatch) -> None:

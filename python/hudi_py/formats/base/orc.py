@@ -68,15 +68,15 @@ class OrcBaseFile(OpenBaseFile):
 
     def _read_footer(self) -> BaseFileFooter:
         file = self.orc
-        schema = _canonical_schema(file.schema, _nodes(file))
-        return footer_with(self.path, int(file.nrows), int(file.nstripes), schema, _pairs(file, self.path))
+        schema = _canonical_schema(file.schema, _column_nodes(file))
+        return footer_with(self.path, int(file.nrows), int(file.nstripes), schema, _footer_pairs(file, self.path))
 
     def _batches(
         self, columns: Collection[str] | None, batch_rows: int, stripes: Sequence[int] | None
     ) -> Iterator[pa.RecordBatch]:
         file = self.orc
         result: pa.Schema = file.schema
-        nodes = _nodes(file)
+        nodes = _column_nodes(file)
         schema = _canonical_schema(result, nodes)
         names = schema.names if columns is None else [name for name in columns if name in schema.names]
         if not names and stripes is None:
@@ -123,7 +123,7 @@ def _canonical_schema(schema: pa.Schema, nodes: Mapping[str, Node]) -> pa.Schema
     return pa.schema([pa.field(field.name, read_type(field.type, nodes.get(field.name))) for field in schema])
 
 
-def _pairs(file: Any, path: str) -> dict[str, str]:
+def _footer_pairs(file: Any, path: str) -> dict[str, str]:
     pairs: dict[bytes, bytes] = dict(file.metadata or {})
     try:
         return {key.decode(): value.decode() for key, value in pairs.items()}
@@ -131,7 +131,7 @@ def _pairs(file: Any, path: str) -> dict[str, str]:
         raise CorruptFileError(f"Cannot read the footer of {path}: {error}") from error
 
 
-def _nodes(file: Any) -> Mapping[str, Node]:
+def _column_nodes(file: Any) -> Mapping[str, Node]:
     """Returns the columns' types in the file's Avro schema; empty if it has no readable one."""
     return _fields_of(dict(file.metadata or {}).get(AVRO_SCHEMA.encode(), b""))
 
@@ -161,7 +161,7 @@ def _check_rows(file: Any, path: str) -> None:
 def _check_names(file: Any, path: str) -> None:
     """Checks the names of columns. ORC has no checksums, so a column with a damaged name would count as missing and be
     all null."""
-    names, expected = file.schema.names, list(_nodes(file))
+    names, expected = file.schema.names, list(_column_nodes(file))
     if expected and names != expected:
         raise CorruptFileError(
             f"Cannot read base file {path}: its footer names the columns {', '.join(names)}, but its Avro schema "

@@ -38,18 +38,18 @@ def read_type(stored: pa.DataType, node: Node | None) -> pa.DataType:
         node: its type in the file's Avro schema; None: not known.
     """
     kind = canonical_type(stored)
-    node = _present(node)
+    node = _present_node(node)
     types = pa.types
     if types.is_timestamp(kind):
         return pa.timestamp("us", "UTC")
     if types.is_int64(kind):
         return _MICROS if _is_local_time(node) else kind
     if types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(read_type(kind.value_type, _inner(node))))
+        return pa.list_(kind.value_field.with_type(read_type(kind.value_type, _element_node(node))))
     if types.is_map(kind):
-        return pa.map_(kind.key_type, read_type(kind.item_type, _inner(node)))
+        return pa.map_(kind.key_type, read_type(kind.item_type, _element_node(node)))
     if types.is_struct(kind):
-        members = _members(node)
+        members = _member_nodes(node)
         return pa.struct([child.with_type(read_type(child.type, members.get(child.name))) for child in kind])
     return kind
 
@@ -72,7 +72,7 @@ def stored_type(kind: pa.DataType) -> pa.DataType:
 
 def unwritable(node: Node) -> str:
     """Returns why ORC files cannot hold a column of an Avro type; empty if they can."""
-    for item in _walk(node):
+    for item in _walk_nodes(node):
         if isinstance(item, Choice):
             return "it is a union of several types"
         if isinstance(item, Integer) and pa.types.is_timestamp(item.arrow) and item.arrow.unit == "ns":
@@ -90,13 +90,13 @@ def from_orc(array: pa.Array, kind: pa.DataType, node: Node | None, zone: str) -
 
     def leaf(values: pa.Array, target: pa.DataType, node: Node | None) -> pa.Array:
         if pa.types.is_timestamp(values.type):
-            return _instants(values, target, zone)
+            return _wall_instants(values, target, zone)
         if pa.types.is_timestamp(target):
             factor = node.factor if isinstance(node, Integer) else 1
             return (values if factor == 1 else pc.multiply_checked(values, factor)).view(target)
         return pc.cast(values, target, safe=False)
 
-    return _rebuilt(array, kind, node, leaf)
+    return _rebuild_column(array, kind, node, leaf)
 
 
 def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
@@ -118,21 +118,21 @@ def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
             return _wall_clock(values, zone, column)
         numbers = values.cast(_MICROS).view(pa.int64())
         factor = node.factor if isinstance(node, Integer) else 1
-        return numbers if factor == 1 else _floored(numbers, factor)
+        return numbers if factor == 1 else _floored_millis(numbers, factor)
 
     # Arrow's ORC writer reads the structs of a slice from the start of the whole array
     whole = pa.concat_arrays([array]) if pa.types.is_nested(array.type) else array
-    for days in _dates(whole):
+    for days in _dates_within(whole):
         least = pc.min(days)
         if least.is_valid and least.cast(pa.int32()).as_py() < _FIRST_DAY:
             raise UnsupportedTableError(
                 f"Cannot write column '{column}' to an ORC file: it has the date {least.cast(pa.string()).as_py()}, "
                 "and queries of Apache Hudi show other days for dates before 1582-10-15; use Parquet base files"
             )
-    return _rebuilt(whole, stored_type(array.type), node, leaf)
+    return _rebuild_column(whole, stored_type(array.type), node, leaf)
 
 
-def _instants(values: pa.Array, target: pa.DataType, zone: str) -> pa.Array:
+def _wall_instants(values: pa.Array, target: pa.DataType, zone: str) -> pa.Array:
     micros = pc.cast(values, pa.timestamp("us", values.type.tz), safe=False)
     if values.type.tz is not None or zone in UTC_NAMES:
         return micros.cast(target)
@@ -166,18 +166,18 @@ def _wall_clock(values: pa.Array, zone: str, column: str) -> pa.Array:
     return wall
 
 
-def _dates(array: pa.Array) -> Iterator[pa.Array]:
+def _dates_within(array: pa.Array) -> Iterator[pa.Array]:
     """Yields the dates within a column."""
     kind = array.type
     if pa.types.is_date(kind):
         yield array
     elif pa.types.is_struct(kind):
         for child in array.flatten():
-            yield from _dates(child)
+            yield from _dates_within(child)
     elif pa.types.is_map(kind):
-        yield from _dates(array.items)
+        yield from _dates_within(array.items)
     elif pa.types.is_list(kind):
-        yield from _dates(array.flatten())
+        yield from _dates_within(array.flatten())
 
 
 def _check_before_1970(wall: pa.Array, column: str) -> None:
@@ -192,34 +192,34 @@ def _check_before_1970(wall: pa.Array, column: str) -> None:
         )
 
 
-def _floored(numbers: pa.Array, factor: int) -> pa.Array:
+def _floored_millis(numbers: pa.Array, factor: int) -> pa.Array:
     """Rounds times down to whole milliseconds, as Spark does."""
     valid = pc.is_valid(numbers)
     whole = np.floor_divide(pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False), factor)
     return pc.if_else(valid, pa.array(whole, pa.int64()), pa.scalar(None, pa.int64()))
 
 
-def _rebuilt(array: pa.Array, kind: pa.DataType, node: Node | None, leaf: Leaf) -> pa.Array:
+def _rebuild_column(array: pa.Array, kind: pa.DataType, node: Node | None, leaf: Leaf) -> pa.Array:
     """Rebuilds a column as type `kind` with converted leaves."""
-    source, node = array.type, _present(node)
+    source, node = array.type, _present_node(node)
     if source.equals(kind) and not pa.types.is_timestamp(source):
         return array
     mask = pc.is_null(array) if array.null_count else None
     if pa.types.is_struct(source):
-        members = _members(node)
+        members = _member_nodes(node)
         children = [
-            _rebuilt(child, field.type, members.get(field.name), leaf)
+            _rebuild_column(child, field.type, members.get(field.name), leaf)
             for child, field in zip(array.flatten(), kind, strict=True)
         ]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
     if pa.types.is_list(source) or pa.types.is_large_list(source):
         whole = array if array.offset == 0 else pa.concat_arrays([array])
-        child = _rebuilt(whole.values, kind.value_type, _inner(node), leaf)
+        child = _rebuild_column(whole.values, kind.value_type, _element_node(node), leaf)
         return pa.ListArray.from_arrays(whole.offsets.cast(pa.int32()), child, type=kind, mask=mask)
     if pa.types.is_map(source):
         whole = array if array.offset == 0 else pa.concat_arrays([array])
-        keys = _rebuilt(whole.keys, kind.key_type, None, leaf)
-        items = _rebuilt(whole.items, kind.item_type, _inner(node), leaf)
+        keys = _rebuild_column(whole.keys, kind.key_type, None, leaf)
+        items = _rebuild_column(whole.items, kind.item_type, _element_node(node), leaf)
         entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
         buffers = whole.buffers()
         return pa.Array.from_buffers(
@@ -228,19 +228,19 @@ def _rebuilt(array: pa.Array, kind: pa.DataType, node: Node | None, leaf: Leaf) 
     return leaf(array, kind, node)
 
 
-def _present(node: Node | None) -> Node | None:
+def _present_node(node: Node | None) -> Node | None:
     return node.value if isinstance(node, Nullable) else node
 
 
-def _inner(node: Node | None) -> Node | None:
-    node = _present(node)
+def _element_node(node: Node | None) -> Node | None:
+    node = _present_node(node)
     if isinstance(node, Array):
         return node.item
     return node.value if isinstance(node, Map) else None
 
 
-def _members(node: Node | None) -> dict[str, Node]:
-    node = _present(node)
+def _member_nodes(node: Node | None) -> dict[str, Node]:
+    node = _present_node(node)
     return dict(node.fields) if isinstance(node, Record) else {}
 
 
@@ -248,12 +248,12 @@ def _is_local_time(node: Node | None) -> bool:
     return isinstance(node, Integer) and pa.types.is_timestamp(node.arrow) and node.arrow.tz is None
 
 
-def _walk(node: Node) -> Iterator[Node]:
+def _walk_nodes(node: Node) -> Iterator[Node]:
     yield node
     if isinstance(node, Record):
         for _, item in node.fields:
-            yield from _walk(item)
+            yield from _walk_nodes(item)
         return
-    inner = node.value if isinstance(node, Nullable) else _inner(node)
+    inner = node.value if isinstance(node, Nullable) else _element_node(node)
     if inner is not None:
-        yield from _walk(inner)
+        yield from _walk_nodes(inner)

@@ -221,48 +221,48 @@ def tail_with_pairs(end: bytes, pairs: Mapping[str, str], path: str) -> bytes:
     """
     length = end[-1] if end else 0
     if not length or length + 1 > len(end):
-        raise _damaged(path, f"its last byte gives a postscript of {length} bytes")
+        raise _damaged_error(path, f"its last byte gives a postscript of {length} bytes")
     postscript = end[-1 - length : -1]
-    fields = _fields(postscript, path)
+    fields = _message_fields(postscript, path)
     if fields.get(_MAGIC) != b"ORC":
-        raise _damaged(path, "its postscript does not end in ORC")
+        raise _damaged_error(path, "its postscript does not end in ORC")
     codec, size, before = fields.get(_COMPRESSION, 0), fields.get(_BLOCK_SIZE, 0), fields.get(_FOOTER_LENGTH)
     if codec not in _CODECS or not isinstance(codec, int) or not isinstance(size, int) or not isinstance(before, int):
-        raise _damaged(path, f"its postscript names the compression {codec!r} in blocks of {size!r} bytes")
-    chunks = _chunks(_items(pairs), _CODECS[codec], min(size, _MAX_CHUNK), path)
+        raise _damaged_error(path, f"its postscript names the compression {codec!r} in blocks of {size!r} bytes")
+    chunks = _compressed_chunks(_pair_items(pairs), _CODECS[codec], min(size, _MAX_CHUNK), path)
     offset = _start_of(postscript, _FOOTER_LENGTH, path)
     after = postscript[offset + 1 + len(varint(before)) :]
-    changed = postscript[:offset] + _tag(_FOOTER_LENGTH, _VARINT) + varint(before + len(chunks)) + after
+    changed = postscript[:offset] + _field_tag(_FOOTER_LENGTH, _VARINT) + varint(before + len(chunks)) + after
     if len(changed) >= MAX_TAIL_BYTES:
-        raise _damaged(path, f"its postscript has {len(postscript)} bytes")
+        raise _damaged_error(path, f"its postscript has {len(postscript)} bytes")
     return end[: -1 - length] + chunks + changed + bytes([len(changed)])
 
 
-def _items(pairs: Mapping[str, str]) -> bytes:
+def _pair_items(pairs: Mapping[str, str]) -> bytes:
     result = []
     for name, value in pairs.items():
-        item = _field(1, name.encode()) + _field(2, value.encode())
-        result.append(_field(_USER_METADATA, item))
+        item = _encode_field(1, name.encode()) + _encode_field(2, value.encode())
+        result.append(_encode_field(_USER_METADATA, item))
     return b"".join(result)
 
 
-def _chunks(content: bytes, codec: str | None, size: int, path: str) -> bytes:
+def _compressed_chunks(content: bytes, codec: str | None, size: int, path: str) -> bytes:
     """Splits bytes into the file's compressed chunks; without compression they stay as they are."""
     if codec is None:
         return content
     if size <= 0:
-        raise _damaged(path, f"its postscript names compressed blocks of {size} bytes")
+        raise _damaged_error(path, f"its postscript names compressed blocks of {size} bytes")
     result = []
     for start in range(0, len(content), size):
         part = content[start : start + size]
-        packed = _packed(part, codec)
+        packed = _pack_part(part, codec)
         plain = len(packed) >= len(part)
         kept = part if plain else packed
         result.append((len(kept) << 1 | plain).to_bytes(3, "little") + kept)
     return b"".join(result)
 
 
-def _packed(part: bytes, codec: str) -> bytes:
+def _pack_part(part: bytes, codec: str) -> bytes:
     if codec == "zlib":  # without zlib's header
         deflate = zlib.compressobj(wbits=-15)
         return deflate.compress(part) + deflate.flush()
@@ -270,17 +270,17 @@ def _packed(part: bytes, codec: str) -> bytes:
     return packed
 
 
-def _fields(message: bytes, path: str) -> dict[int, int | bytes]:
+def _message_fields(message: bytes, path: str) -> dict[int, int | bytes]:
     """Returns the fields of a message by number; the last one wins."""
-    return {number: value for number, value, _ in _walk(message, path)}
+    return {number: value for number, value, _ in _walk_fields(message, path)}
 
 
 def _start_of(message: bytes, wanted: int, path: str) -> int:
     """Returns the offset at which a field begins."""
-    return next(offset for number, _, offset in _walk(message, path) if number == wanted)
+    return next(offset for number, _, offset in _walk_fields(message, path) if number == wanted)
 
 
-def _walk(message: bytes, path: str) -> list[tuple[int, int | bytes, int]]:
+def _walk_fields(message: bytes, path: str) -> list[tuple[int, int | bytes, int]]:
     """Lists number, value and start of each field of a message."""
     result: list[tuple[int, int | bytes, int]] = []
     offset = 0
@@ -292,9 +292,9 @@ def _walk(message: bytes, path: str) -> list[tuple[int, int | bytes, int]]:
         if tag & 7 == _BYTES:
             value, offset = message[offset : offset + number], offset + number
         elif tag & 7 != _VARINT:
-            raise _damaged(path, f"its postscript has a field of the kind {tag & 7}")
+            raise _damaged_error(path, f"its postscript has a field of the kind {tag & 7}")
         if offset > len(message):
-            raise _damaged(path, "its postscript ends within a field")
+            raise _damaged_error(path, "its postscript ends within a field")
         result.append((tag >> 3, value, start))
     return result
 
@@ -303,16 +303,16 @@ def _read_varint(message: bytes, offset: int, path: str) -> tuple[int, int]:
     try:
         return read_varint(message, offset)
     except ValueError:
-        raise _damaged(path, "its postscript ends within a number") from None
+        raise _damaged_error(path, "its postscript ends within a number") from None
 
 
-def _field(number: int, value: bytes) -> bytes:
-    return _tag(number, _BYTES) + varint(len(value)) + value
+def _encode_field(number: int, value: bytes) -> bytes:
+    return _field_tag(number, _BYTES) + varint(len(value)) + value
 
 
-def _tag(number: int, kind: int) -> bytes:
+def _field_tag(number: int, kind: int) -> bytes:
     return varint(number << 3 | kind)
 
 
-def _damaged(path: str, why: str) -> CorruptFileError:
+def _damaged_error(path: str, why: str) -> CorruptFileError:
     return CorruptFileError(f"Cannot complete the ORC file {path}: {why}")

@@ -49,7 +49,7 @@ def check_origin(name: object, partition: object, path: str, *, exact: bool = Fa
         if not other and exact and name != own:
             other = parse_base_file_name(name) is not None
         if other:
-            raise _replaced(path, own, name)
+            raise _replaced_error(path, own, name)
     if file_id.endswith(FIXED_FILE_ID):
         check_partition(partition, path)
 
@@ -62,10 +62,10 @@ def check_partition(partition: object, path: str) -> None:
     """
     folder = path.rpartition("/")[0]
     if isinstance(partition, str) and partition and partition != folder:
-        raise _replaced(path, folder, f"the partition {partition!r}")
+        raise _replaced_error(path, folder, f"the partition {partition!r}")
 
 
-def _replaced(path: str, own: str, result: str) -> CorruptFileError:
+def _replaced_error(path: str, own: str, result: str) -> CorruptFileError:
     return CorruptFileError(
         f"Cannot read {path}: its rows are those of {result}, so another file has taken its place; restore the file "
         "from a copy",

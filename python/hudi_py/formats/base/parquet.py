@@ -73,7 +73,7 @@ class ParquetBaseFile(OpenBaseFile):
 
     @cached_property
     def _plan(self) -> _Plan:
-        return _plan(self.parquet)
+        return _read_plan(self.parquet)
 
     def _damage_named(self) -> AbstractContextManager[None]:
         return _damage_named(self.path)
@@ -106,7 +106,7 @@ class ParquetBaseFile(OpenBaseFile):
             for name in names:
                 array = batch.column(name)
                 if pa.types.is_dictionary(array.type):
-                    array = _decoded(array, name, most, repeated)
+                    array = _decoded_column(array, name, most, repeated)
                 if name in plan.casts:
                     array = array.cast(plan.casts[name])
                 arrays.append(array)
@@ -250,7 +250,7 @@ def read_metadata(storage: Storage, path: str) -> pq.FileMetaData:
         return metadata
 
 
-def _decoded(array: pa.DictionaryArray, name: str, most: int, repeated: dict[str, pa.Array]) -> pa.Array:
+def _decoded_column(array: pa.DictionaryArray, name: str, most: int, repeated: dict[str, pa.Array]) -> pa.Array:
     """Decodes a dictionary-encoded array. A single value for all rows is repeated once, for the maximum number of rows,
     and then sliced."""
     values = array.dictionary
@@ -271,7 +271,7 @@ class _Plan:
     """Columns that Arrow reads as another type."""
 
 
-def _plan(file: pq.ParquetFile) -> _Plan:
+def _read_plan(file: pq.ParquetFile) -> _Plan:
     fields: list[pa.Field] = []
     casts: dict[str, pa.DataType] = {}
     leaves = (file.schema.column(index) for index in range(len(file.schema)))
@@ -280,13 +280,13 @@ def _plan(file: pq.ParquetFile) -> _Plan:
         kind = canonical_type(field.type)
         if field.name in int96:
             kind = pa.timestamp("us", "UTC")
-        if not _alike(kind, field.type):
+        if not _is_alike(kind, field.type):
             casts[field.name] = kind
         fields.append(pa.field(field.name, kind, field.nullable))
     return _Plan(pa.schema(fields), frozenset(field.name for field in fields), casts)
 
 
-def _alike(kind: pa.DataType, source: pa.DataType) -> bool:
+def _is_alike(kind: pa.DataType, source: pa.DataType) -> bool:
     """Tells whether no cast is needed, apart from decoding a dictionary."""
     return bool(kind == (source.value_type if pa.types.is_dictionary(source) else source))
 

@@ -92,7 +92,7 @@ class BaseFileWriter(BaseWriter):
                 f"Cannot write base file {path} with the codec {codec!r}; supported: gzip, snappy, zstd, uncompressed"
             )
         super().__init__(path, with_repeated(schema), bloom, batch_bytes=row_group_bytes)
-        self._vectors = _vectors(avro_schema_json)
+        self._vectors = _vectors_of(avro_schema_json)
         self._stored = _stored_schema(self._schema, self._vectors)
         """The schema as stored in the file."""
         self._row_group_bytes = row_group_bytes
@@ -115,7 +115,7 @@ class BaseFileWriter(BaseWriter):
 
     def _add(self, batch: pa.RecordBatch) -> None:
         for name, path in self._floats:
-            if name not in self._nan and pc.any(pc.is_nan(_inner(batch, path))).as_py():
+            if name not in self._nan and pc.any(pc.is_nan(_inner_array(batch, path))).as_py():
                 self._nan.add(name)
         self._pending.append(batch)
         self._pending_bytes += batch.nbytes
@@ -148,7 +148,7 @@ class BaseFileWriter(BaseWriter):
             return
         # the writer would stop using dictionaries at the first one that differs
         table = pa.Table.from_batches(self._pending, self._schema).unify_dictionaries()
-        table = _stored(table, self._stored, self._vectors)
+        table = _stored_rows(table, self._stored, self._vectors)
         self._pending = []
         self._started().write_table(table, row_group_size=table.num_rows)
         self._flushed_bytes += self._pending_bytes
@@ -203,16 +203,16 @@ def encode_parquet(rows: pa.Table, avro_schema_json: str, codec: str) -> bytes:
         codec: as for `BaseFileWriter`.
     """
     sink = io.BytesIO()
-    vectors = _vectors(avro_schema_json)
+    vectors = _vectors_of(avro_schema_json)
     schema = _stored_schema(rows.schema.remove_metadata(), vectors)
     with _parquet_writer(sink, schema, _CODECS[codec.lower()], False, None, Pages()) as writer:
-        writer.write_table(_stored(rows, schema, vectors), row_group_size=max(rows.num_rows, 1))
+        writer.write_table(_stored_rows(rows, schema, vectors), row_group_size=max(rows.num_rows, 1))
         pairs = {AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro", **vector_footer(vectors)}
         writer.add_key_value_metadata(pairs)
     return sink.getvalue()
 
 
-def _vectors(avro_schema_json: str) -> dict[str, Vector]:
+def _vectors_of(avro_schema_json: str) -> dict[str, Vector]:
     return vector_columns(json.loads(avro_schema_json)) if '"vector"' in avro_schema_json else {}
 
 
@@ -224,7 +224,7 @@ def _stored_schema(schema: pa.Schema, vectors: dict[str, Vector]) -> pa.Schema:
     return schema
 
 
-def _stored(table: pa.Table, schema: pa.Schema, vectors: dict[str, Vector]) -> pa.Table:
+def _stored_rows(table: pa.Table, schema: pa.Schema, vectors: dict[str, Vector]) -> pa.Table:
     """Converts rows to their stored form: vectors become bytes, and nulls below null structs are filled where the file
     may have none.
 
@@ -304,7 +304,7 @@ def leaf_paths(field: pa.Field, above: str = "") -> Iterator[str]:
         yield path
 
 
-def _inner(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+def _inner_array(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
     array = batch.column(path[0])
     return pc.struct_field(array, list(path[1:])) if len(path) > 1 else array
 
@@ -319,7 +319,7 @@ def has_required(kind: pa.DataType) -> bool:
     return any(not member.nullable or has_required(member.type) for member in members)
 
 
-def _both(left: Mask | None, right: Mask | None) -> Mask | None:
+def _both_masks(left: Mask | None, right: Mask | None) -> Mask | None:
     if left is None or right is None:
         return right if left is None else left
     return left & right
@@ -348,7 +348,7 @@ def required(array: pa.Array, field: pa.Field, path: str = "", live: Mask | None
             )
     keep = field.nullable
     if pa.types.is_struct(kind):
-        inside = _both(valid, live)
+        inside = _both_masks(valid, live)
         members = [
             required(array.field(index), member, f"{path}.{member.name}", inside) for index, member in enumerate(kind)
         ]
@@ -356,7 +356,7 @@ def required(array: pa.Array, field: pa.Field, path: str = "", live: Mask | None
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
     if (pa.types.is_list(kind) or pa.types.is_map(kind)) and has_required(kind):
         buffers = array.buffers()[:2]
-        child = _values(array, path)
+        child = _all_values(array, path)
         bits = buffers[0] if keep else None
         return pa.Array.from_buffers(kind, len(array), [bits, buffers[1]], offset=array.offset, children=[child])
     if nulls and not keep:
@@ -366,7 +366,7 @@ def required(array: pa.Array, field: pa.Field, path: str = "", live: Mask | None
     return array
 
 
-def _values(array: pa.ListArray | pa.MapArray, path: str) -> pa.Array:
+def _all_values(array: pa.ListArray | pa.MapArray, path: str) -> pa.Array:
     """Returns all values of lists or entries of maps, also those outside of a slice."""
     offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
     if isinstance(array, pa.MapArray):

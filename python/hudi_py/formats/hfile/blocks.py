@@ -158,11 +158,11 @@ def read_block(source: ByteSource, offset: int, magic: bytes, codec: int, size: 
         raise source.corrupt(f"the block at byte {offset} claims {unpacked} bytes, more than {MAX_BLOCK_BYTES}")
     end = HEADER_LENGTH + packed
     data = head[HEADER_LENGTH:end] if len(head) >= end else source.read(offset + HEADER_LENGTH, packed)
-    payload = _decompress(data, unpacked, codec, source, offset)
+    payload = _decompress_block(data, unpacked, codec, source, offset)
     return Block(payload, offset + HEADER_LENGTH + on_disk)
 
 
-def _decompress(data: bytes, size: int, codec: int, source: ByteSource, offset: int) -> bytes:
+def _decompress_block(data: bytes, size: int, codec: int, source: ByteSource, offset: int) -> bytes:
     if codec == NO_COMPRESSION or (not data and not size):
         if len(data) != size:
             raise source.corrupt(f"the block at byte {offset} has {len(data)} bytes but claims {size}")
@@ -202,11 +202,13 @@ def read_trailer(source: ByteSource) -> Trailer:
     version = int.from_bytes(data[-3:], "big")  # the byte before it is HBase's minor version
     if version != _MAJOR:
         raise UnsupportedTableError(f"Cannot read the HFile {source.context}: version {version}, supported is {_MAJOR}")
-    length, offset = _varint(data, len(_MAGIC), source)
+    length, offset = _block_varint(data, len(_MAGIC), source)
     if offset + length > TRAILER_LENGTH - 4:
         raise source.corrupt(f"its trailer claims {length} bytes")
     fields = {
-        number: value for number, value in _fields(data[offset : offset + length], source) if isinstance(value, int)
+        number: value
+        for number, value in _message_fields(data[offset : offset + length], source)
+        if isinstance(value, int)
     }
     trailer = Trailer(
         file_info_offset=fields.get(1, 0),
@@ -229,27 +231,27 @@ def parse_file_info(payload: bytes, source: ByteSource) -> dict[str, bytes]:
     """Parses the file info block: `PBUF`, a length, and pairs of bytes."""
     if not payload.startswith(_PBUF):
         raise source.corrupt(f"its file info starts with {payload[:4]!r} instead of {_PBUF!r}")
-    length, offset = _varint(payload, len(_PBUF), source)
+    length, offset = _block_varint(payload, len(_PBUF), source)
     result: dict[str, bytes] = {}
-    for number, pair in _fields(payload[offset : offset + length], source):
+    for number, pair in _message_fields(payload[offset : offset + length], source):
         if number != 1 or isinstance(pair, int):
             continue
-        parts = {n: value for n, value in _fields(pair, source) if isinstance(value, bytes)}
+        parts = {n: value for n, value in _message_fields(pair, source) if isinstance(value, bytes)}
         result[parts.get(1, b"").decode("utf-8", "replace")] = parts.get(2, b"")
     return result
 
 
-def _fields(data: bytes, source: ByteSource) -> Iterator[tuple[int, int | bytes]]:
+def _message_fields(data: bytes, source: ByteSource) -> Iterator[tuple[int, int | bytes]]:
     """Yields number and value of each field: varints as int, length-delimited ones as bytes."""
     offset = 0
     while offset < len(data):
-        tag, offset = _varint(data, offset, source)
+        tag, offset = _block_varint(data, offset, source)
         kind = tag & 7
         if kind == 0:
-            value, offset = _varint(data, offset, source)
+            value, offset = _block_varint(data, offset, source)
             yield tag >> 3, value
         elif kind == 2:
-            length, offset = _varint(data, offset, source)
+            length, offset = _block_varint(data, offset, source)
             if offset + length > len(data):
                 raise source.corrupt("a protobuf field runs past the end")
             yield tag >> 3, data[offset : offset + length]
@@ -260,7 +262,7 @@ def _fields(data: bytes, source: ByteSource) -> Iterator[tuple[int, int | bytes]
             raise source.corrupt(f"a protobuf field has wire type {kind}")
 
 
-def _varint(data: bytes, offset: int, source: ByteSource) -> tuple[int, int]:
+def _block_varint(data: bytes, offset: int, source: ByteSource) -> tuple[int, int]:
     try:
         return read_varint(data, offset)
     except ValueError:

@@ -71,26 +71,26 @@ def parse_entries(payload: bytes, source: ByteSource) -> Entries:
     Raises:
         CorruptFileError: lengths are inconsistent, or keys do not ascend.
     """
-    starts = _starts(payload, source)
+    starts = _entry_starts(payload, source)
     if not len(starts):
         return Entries.empty()
     data = np.frombuffer(payload, np.uint8)
-    key_lengths = _window(data, ">i4")[starts].astype(np.int64)
+    key_lengths = _number_window(data, ">i4")[starts].astype(np.int64)
     ends = np.append(starts[1:], len(payload))
-    rows = _window(data, ">i2")[starts + _LENGTHS.size].astype(np.int64)
+    rows = _number_window(data, ">i2")[starts + _LENGTHS.size].astype(np.int64)
     if bool((rows != key_lengths - _BESIDES_ROW).any()):
         raise source.corrupt("a key's length does not match its row's")
     if data[starts + _ROW_AT + rows].any() or data[ends - 1].any():
         raise source.corrupt("an entry has a column family or a version in memory, which Apache Hudi never writes")
     buffer = pa.py_buffer(payload)
-    keys = _spans(buffer, starts + _ROW_AT, starts + _ROW_AT + rows)
-    values = _spans(buffer, starts + _LENGTHS.size + key_lengths, ends - 1)
+    keys = _byte_spans(buffer, starts + _ROW_AT, starts + _ROW_AT + rows)
+    values = _byte_spans(buffer, starts + _LENGTHS.size + key_lengths, ends - 1)
     if len(keys) > 1 and pc.any(pc.less_equal(keys.slice(1), keys.slice(0, len(keys) - 1))).as_py():
         raise source.corrupt("its keys do not ascend")
     return Entries(keys, values)
 
 
-def _starts(payload: bytes, source: ByteSource) -> npt.NDArray[np.int64]:
+def _entry_starts(payload: bytes, source: ByteSource) -> npt.NDArray[np.int64]:
     """Finds the start of each entry; checks that their lengths add up to the payload."""
     guessed = _guessed_starts(np.frombuffer(payload, np.uint8))
     if guessed is not None:
@@ -122,26 +122,26 @@ def _guessed_starts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64] | None
         return None
     zeros = data == 0  # the high bytes of both lengths, since most lengths are below 65,536
     result = np.flatnonzero(zeros[:count] & zeros[1 : count + 1] & zeros[4 : count + 4] & zeros[5 : count + 5])
-    keys, values = _short(data, result + 2), _short(data, result + 6)
-    entries = _short(data, result + _LENGTHS.size) == keys - _BESIDES_ROW
+    keys, values = _short_numbers(data, result + 2), _short_numbers(data, result + 6)
+    entries = _short_numbers(data, result + _LENGTHS.size) == keys - _BESIDES_ROW
     result, ends = result[entries], (result + keys + values + _AROUND)[entries]
     whole = len(result) > 0 and result[0] == 0 and ends[-1] == len(data) and (result[1:] == ends[:-1]).all()
     return result if whole else None
 
 
-def _short(data: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _short_numbers(data: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Reads the two bytes at each offset as a number."""
     return data[offset].astype(np.int64) << 8 | data[offset + 1]
 
 
-def _window(data: npt.NDArray[np.uint8], kind: str) -> npt.NDArray[Any]:
+def _number_window(data: npt.NDArray[np.uint8], kind: str) -> npt.NDArray[Any]:
     """Returns a view whose item i is the number at byte i."""
     width = int(kind[-1])
     window: npt.NDArray[Any] = np.ndarray((max(len(data) - width + 1, 0),), kind, data, strides=(1,))
     return window
 
 
-def _spans(buffer: pa.Buffer, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> pa.Array:
+def _byte_spans(buffer: pa.Buffer, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> pa.Array:
     """Returns the bytes from each start to its end: every other element of an array of alternating values and gaps."""
     offsets = np.empty(2 * len(start) + 1, np.int32)
     offsets[0:-1:2] = start

@@ -194,11 +194,11 @@ def open_hfile(storage: Storage, path: str, size: int, *, offset: int = 0) -> HF
     """
     source = ByteSource(storage, path, offset, size)
     content = source.whole if size <= _SMALL else None
-    return HFile(source) if content is None else _small(content, source.context)
+    return HFile(source) if content is None else _small_file(content, source.context)
 
 
 @lru_cache(maxsize=128)  # each commit reads the last few log blocks again
-def _small(content: bytes, context: str) -> HFile:
+def _small_file(content: bytes, context: str) -> HFile:
     return HFile(MemorySource(content, context), keep=True)
 
 
@@ -230,12 +230,12 @@ def parse_root(payload: bytes, count: int, source: ByteSource, *, rows: bool = T
         # one entry for each block of up to 1 MiB, with Hadoop's variable-length numbers
         for _ in range(count):
             offset, size = _ENTRY.unpack_from(payload, at)
-            length, at = _vint(payload, at + _ENTRY.size)
+            length, at = _hadoop_vint(payload, at + _ENTRY.size)
             key = payload[at : at + length]
             if length < 0 or len(key) != length:
                 raise source.corrupt("a key of its index runs past the end")
             at += length
-            result.append(IndexEntry(_row(key, source) if rows else key, offset, size))
+            result.append(IndexEntry(_row_of_key(key, source) if rows else key, offset, size))
     except (struct.error, IndexError):
         raise source.corrupt(f"its index ends before {count} entries") from None
     return result
@@ -308,13 +308,15 @@ def _parse_lower(payload: bytes, source: ByteSource) -> list[IndexEntry]:
             if not 0 <= here <= behind - _ENTRY.size or start + behind > len(payload):
                 raise source.corrupt("an entry of an index block runs past the end")
             offset, size = _ENTRY.unpack_from(payload, start + here)
-            result.append(IndexEntry(_row(payload[start + here + _ENTRY.size : start + behind], source), offset, size))
+            result.append(
+                IndexEntry(_row_of_key(payload[start + here + _ENTRY.size : start + behind], source), offset, size)
+            )
     except struct.error:
         raise source.corrupt("an index block ends too early") from None
     return result
 
 
-def _row(key: bytes, source: ByteSource) -> bytes:
+def _row_of_key(key: bytes, source: ByteSource) -> bytes:
     """Returns the row of a key; Apache Hudi's own writer omits the rest of HBase's keys."""
     if len(key) < _SHORT.size:
         raise source.corrupt("a key of its index has no length")
@@ -324,7 +326,7 @@ def _row(key: bytes, source: ByteSource) -> bytes:
     return key[_SHORT.size : _SHORT.size + length]
 
 
-def _vint(data: bytes, offset: int) -> tuple[int, int]:
+def _hadoop_vint(data: bytes, offset: int) -> tuple[int, int]:
     """Reads Hadoop's variable-length number (`WritableUtils.readVInt`): one byte, or a length and the bytes."""
     first = data[offset] - 256 if data[offset] > 127 else data[offset]
     offset += 1

@@ -142,7 +142,7 @@ class BloomFilter:
         bloom = cls.__new__(cls)
         bloom._type = kind
         bloom._few = None
-        bloom._hashes, bloom._bits = _sizes(data, 0, context)
+        bloom._hashes, bloom._bits = _filter_sizes(data, 0, context)
         bloom._full = 0
         rows = 1
         offset = 0
@@ -159,7 +159,7 @@ class BloomFilter:
         bloom._rows = []
         for row in range(rows):
             start = offset + row * (_HEADER.size + size)
-            if _sizes(data, start, context) != (bloom._hashes, bloom._bits):
+            if _filter_sizes(data, start, context) != (bloom._hashes, bloom._bits):
                 raise CorruptFileError(f"Cannot read the bloom filter of {context}: row {row} differs in size")
             packed = np.frombuffer(data, np.uint8, size, start + _HEADER.size)
             bloom._rows.append(np.unpackbits(packed, count=bloom._bits, bitorder="little").view(np.bool_))
@@ -308,7 +308,7 @@ class BloomFilter:
         return base64.b64encode(b"".join(parts)).decode()
 
 
-def _sizes(data: bytes, offset: int, context: str) -> tuple[int, int]:
+def _filter_sizes(data: bytes, offset: int, context: str) -> tuple[int, int]:
     """Reads the number of hashes and bits of the simple filter at an offset."""
     version, hashes, hash_type, bits = _HEADER.unpack_from(data, offset)
     if version != _VERSION or hash_type != _MURMUR:

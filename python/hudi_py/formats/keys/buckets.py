@@ -84,7 +84,7 @@ def hashed_texts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequen
     if not len(rows):
         return keys
     some = keys.take(pa.array(rows))
-    fits, columns = _parts(some, hashed, key_fields)
+    fits, columns = _key_parts(some, hashed, key_fields)
     texts = np.empty(len(rows), object)
     if columns:
         known = [pc.if_else(pc.equal(column, NULL_KEY_PART), "null", column) for column in columns]
@@ -100,7 +100,7 @@ def hashed_texts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequen
 
 def _hashes_of_parts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]) -> npt.NDArray[np.uint32]:
     """Hashes keys of several parts: all at once where the values have no commas, which separate parts."""
-    fits, columns = _parts(keys, hashed, key_fields)
+    fits, columns = _key_parts(keys, hashed, key_fields)
     hashes = np.ones(len(fits), np.uint32)
     for values in columns:
         own = java_string_hash(values).view(np.uint32).copy()
@@ -115,7 +115,7 @@ def _hashes_of_parts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Se
     return result
 
 
-def _parts(
+def _key_parts(
     keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]
 ) -> tuple[npt.NDArray[np.intp], list[pa.StringArray]]:
     """Returns the rows of keys that have as many parts as columns, each part with its column's name, and the hashed
@@ -157,7 +157,7 @@ def hash_values(key: str, hashed: Sequence[str]) -> list[str | None]:
     while start < len(key):
         colon = key.find(":", start)
         if colon < 0:
-            raise _unreadable(key)
+            raise _unreadable_error(key)
         comma, following = -1, key.find(":", colon + 1)
         while following >= 0:
             comma = key.rfind(",", 0, following)
@@ -172,13 +172,13 @@ def hash_values(key: str, hashed: Sequence[str]) -> list[str | None]:
         elif following >= 0:
             start = comma + 1
         elif key.find(":", colon + 1) >= 0:
-            raise _unreadable(key)
+            raise _unreadable_error(key)
         else:
             start = len(key)
     return values or [key]
 
 
-def _unreadable(key: str) -> SchemaMismatchError:
+def _unreadable_error(key: str) -> SchemaMismatchError:
     return SchemaMismatchError(
         f"Cannot determine the bucket of record key {key!r}: Apache Hudi's bucket index cannot split it at its "
         "commas and colons; change the values of the key columns, or use another index"
@@ -200,10 +200,10 @@ class BucketRules:
         Raises:
             ConfigError: the expressions have another form.
         """
-        return [self._rule(text) for text in _split(self.expressions, ";")]
+        return [self._rule(text) for text in _java_split(self.expressions, ";")]
 
     def _rule(self, text: str) -> tuple[str, int]:
-        parts = [part.strip() for part in _split(text.strip(), ",")]
+        parts = [part.strip() for part in _java_split(text.strip(), ",")]
         if len(parts) != 2 or not parts[1].isascii() or not parts[1].isdigit() or not 0 < int(parts[1]) <= _MAX_BUCKETS:
             raise ConfigError(
                 f"The bucket rule '{visible(text)}' of '{visible(self.expressions)}' is not valid; expected "
@@ -240,7 +240,7 @@ class BucketRules:
         return rules
 
 
-def _split(text: str, by: str) -> list[str]:
+def _java_split(text: str, by: str) -> list[str]:
     """Splits as Java's `String.split`, which drops empty parts at the end."""
     parts = text.split(by)
     while len(parts) > 1 and not parts[-1]:

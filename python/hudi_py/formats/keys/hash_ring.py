@@ -92,7 +92,7 @@ class HashRing:
         """Returns the initial buckets of a partition: equal ranges, and file ids derived from them."""
         step = -(-_MAX_HASH // count)
         ends = [min(step * number, _MAX_HASH) for number in range(1, count + 1)]
-        prefixes = [_prefix(partition, start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        prefixes = [_bucket_prefix(partition, start, end) for start, end in zip([0, *ends], ends, strict=False)]
         return cls(partition, tuple(ends), tuple(prefixes), count)
 
     @classmethod
@@ -147,7 +147,7 @@ class HashRing:
             instant: of the write that replaces the file groups, from which the new ids follow.
         """
         prefixes = tuple(
-            _named(instant, self.partition, end) if file_ids is None or prefix + _SUFFIX in file_ids else prefix
+            _named_file_id(instant, self.partition, end) if file_ids is None or prefix + _SUFFIX in file_ids else prefix
             for end, prefix in zip(self.ends, self.prefixes, strict=True)
         )
         return self._changed(instant, self.ends, prefixes)
@@ -161,7 +161,9 @@ class HashRing:
         middle = self.middle(number)
         if middle is None:
             raise ValueError(f"bucket {number} has one hash")
-        return tuple(BucketChange(end, _named(instant, self.partition, end)) for end in (middle, self.ends[number]))
+        return tuple(
+            BucketChange(end, _named_file_id(instant, self.partition, end)) for end in (middle, self.ends[number])
+        )
 
     def merged(self, instant: str, numbers: Sequence[int]) -> tuple[BucketChange, ...]:
         """Merges adjacent buckets (`ConsistentBucketIdentifier.mergeBucket`, 1.2.0).
@@ -172,7 +174,7 @@ class HashRing:
         """
         last = self.ends[numbers[-1]]
         gone = (BucketChange(self.ends[number], None) for number in numbers[:-1])
-        return (*gone, BucketChange(last, _named(instant, self.partition, last)))
+        return (*gone, BucketChange(last, _named_file_id(instant, self.partition, last)))
 
     def changed(self, instant: str, changes: Iterable[BucketChange]) -> HashRing:
         """Returns the ring after the clustering of an instant."""
@@ -210,15 +212,15 @@ class HashRing:
         return result
 
 
-def _prefix(partition: str, start: int, end: int) -> str:
+def _bucket_prefix(partition: str, start: int, end: int) -> str:
     """Computes Java's `UUID.nameUUIDFromBytes` of the range and the partition path."""
-    return _uuid(start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition.encode())
+    return _name_uuid(start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition.encode())
 
 
-def _named(instant: str, partition: str, end: int) -> str:
+def _named_file_id(instant: str, partition: str, end: int) -> str:
     """Returns the file id of a bucket that a write creates; every process of the write derives the same one."""
-    return _uuid(f"{instant} {end} {partition}".encode())
+    return _name_uuid(f"{instant} {end} {partition}".encode())
 
 
-def _uuid(content: bytes) -> str:
+def _name_uuid(content: bytes) -> str:
     return str(uuid.UUID(bytes=md5(content, usedforsecurity=False).digest(), version=3))

@@ -70,16 +70,16 @@ def java_string_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int3
         before = np.zeros(len(texts.data) + 1, np.int64)
         np.cumsum(added, out=before[1:])
         starts, lengths = before[starts], before[starts + lengths] - before[starts]
-    return _polynomial(units, starts, lengths, strings)
+    return _polynomial_hash(units, starts, lengths, strings)
 
 
 def avro_utf8_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int32]:
     """Computes `org.apache.avro.util.Utf8.hashCode` of every string, over signed bytes; 0 for nulls."""
     texts = Texts.of(strings)
-    return _polynomial(texts.data.view(np.int8), texts.starts, texts.lengths, strings)
+    return _polynomial_hash(texts.data.view(np.int8), texts.starts, texts.lengths, strings)
 
 
-def _polynomial(
+def _polynomial_hash(
     units: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], strings: pa.Array
 ) -> npt.NDArray[np.int32]:
     """Sums each string's units times powers of 31, as Java computes hashes; 0 for nulls."""
@@ -109,16 +109,16 @@ class Murmur:
     def __init__(self, texts: Texts) -> None:
         data, starts, lengths = texts.data, texts.starts, texts.lengths
         self._lengths = lengths.astype(np.uint32)
-        words = _unaligned(data, np.dtype("<u4"))
+        words = _unaligned_view(data, np.dtype("<u4"))
         count = lengths >> 2
         shared = int(count.min()) if len(count) else 0
         # mixing a word does not depend on the seed, so it is done once
-        self._shared = [_scrambled(words[starts + 4 * index]) for index in range(shared)]
+        self._shared = [_scrambled_words(words[starts + 4 * index]) for index in range(shared)]
         self._some: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]] = []
         live = np.flatnonzero(count > shared)
         offset = shared
         while len(live):
-            self._some.append((live, _scrambled(words[starts[live] + 4 * offset])))
+            self._some.append((live, _scrambled_words(words[starts[live] + 4 * offset])))
             offset += 1
             live = live[count[live] > offset]
         rest = lengths & 3
@@ -153,7 +153,7 @@ class Murmur:
 _M = np.uint32(0x5BD1E995)
 
 
-def _scrambled(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+def _scrambled_words(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     words = words * _M
     words ^= words >> np.uint32(24)
     words *= _M
@@ -163,7 +163,7 @@ def _scrambled(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 def xx_hash32(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
     """Computes XXH32 with seed 0 of the UTF-8 bytes of every string. Nulls have meaningless hashes."""
     texts = Texts.of(strings)
-    words, offset, lengths = _unaligned(texts.data, np.dtype("<u4")), texts.starts.copy(), texts.lengths
+    words, offset, lengths = _unaligned_view(texts.data, np.dtype("<u4")), texts.starts.copy(), texts.lengths
     hashes = np.full(len(texts), _P5, np.uint32)
     stripes = lengths >> 4
     live = np.flatnonzero(stripes)
@@ -173,20 +173,20 @@ def xx_hash32(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
     while len(left) and (some := np.flatnonzero(left > 0)).size:
         rows = live[some]
         for lane in range(4):
-            lanes[lane, some] = _rotated(lanes[lane, some] + words[offset[rows] + 4 * lane] * _P2, 13) * _P1
+            lanes[lane, some] = _rotated_words(lanes[lane, some] + words[offset[rows] + 4 * lane] * _P2, 13) * _P1
         offset[rows] += 16
         left[some] -= 1
     hashes[live] = 0
     for number, bits in enumerate((1, 7, 12, 18)):
-        hashes[live] += _rotated(lanes[number], bits)
+        hashes[live] += _rotated_words(lanes[number], bits)
     hashes += lengths.astype(np.uint32)
     for number in range(3):
         rows = np.flatnonzero((lengths >> 2) & 3 > number)
-        hashes[rows] = _rotated(hashes[rows] + words[offset[rows]] * _P3, 17) * _P4
+        hashes[rows] = _rotated_words(hashes[rows] + words[offset[rows]] * _P3, 17) * _P4
         offset[rows] += 4
     for number in range(3):
         rows = np.flatnonzero(lengths & 3 > number)
-        hashes[rows] = _rotated(hashes[rows] + texts.data[offset[rows]].astype(np.uint32) * _P5, 11) * _P1
+        hashes[rows] = _rotated_words(hashes[rows] + texts.data[offset[rows]].astype(np.uint32) * _P5, 11) * _P1
         offset[rows] += 1
     hashes ^= hashes >> np.uint32(15)
     hashes *= _P2
@@ -201,7 +201,7 @@ _STARTS = np.array([0x24234428, 2246822519, 0, 0x61C8864F], np.uint32)
 """Initial values of the four lanes: the sum of the first two primes, the second, 0, and minus the first."""
 
 
-def _rotated(values: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
+def _rotated_words(values: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
     result: npt.NDArray[np.uint32] = (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
     return result
 
@@ -210,7 +210,7 @@ def xx_hash64(strings: pa.Array | pa.ChunkedArray, seed: int = 0) -> npt.NDArray
     """Computes XXH64 of the UTF-8 bytes of every string. Nulls have meaningless hashes. With the seed 42 it is
     `xxhash64` of Spark SQL."""
     texts = Texts.of(strings)
-    words, halves = _unaligned(texts.data, np.dtype("<u8")), _unaligned(texts.data, np.dtype("<u4"))
+    words, halves = _unaligned_view(texts.data, np.dtype("<u8")), _unaligned_view(texts.data, np.dtype("<u4"))
     offset, lengths = texts.starts.copy(), texts.lengths
     starts = [(seed + start) % (1 << 64) for start in (_Q1 + _Q2, _Q2, 0, -_Q1)]
     hashes = np.full(len(texts), (seed + _Q5) % (1 << 64), np.uint64)
@@ -263,7 +263,7 @@ def _rotated64(values: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint
     return result
 
 
-def _unaligned(data: npt.NDArray[np.uint8], kind: np.dtype[Any]) -> npt.NDArray[Any]:
+def _unaligned_view(data: npt.NDArray[np.uint8], kind: np.dtype[Any]) -> npt.NDArray[Any]:
     """Returns the number of that type at every offset, without a copy."""
     count = max(len(data) - kind.itemsize + 1, 0)
     result: npt.NDArray[Any] = np.ndarray((count,), kind, np.ascontiguousarray(data), strides=(1,))

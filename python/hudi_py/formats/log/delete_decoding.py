@@ -162,7 +162,7 @@ def _find_records(data: bytes, offset: int) -> _Spans:
             size = data[offset + 1]
             offset += 2
             if size & 0x81:
-                size, offset = _length(data, offset - 1)
+                size, offset = _read_length(data, offset - 1)
             else:
                 size >>= 1
             keys += (offset, offset + size)
@@ -173,7 +173,7 @@ def _find_records(data: bytes, offset: int) -> _Spans:
                 size = data[offset]
                 offset += 1
                 if size & 0x81:
-                    size, offset = _length(data, offset - 1)
+                    size, offset = _read_length(data, offset - 1)
                 else:
                     size >>= 1
                 partitions += (offset, offset + size)
@@ -211,15 +211,15 @@ def _value_span(data: bytes, offset: int, branch: int) -> tuple[int, int]:
     if branch in _FIXED_SIZES:
         return offset, offset + _FIXED_SIZES[branch]
     if branch in _TEXTS:
-        size, offset = _length(data, offset)
+        size, offset = _read_length(data, offset)
         return offset, offset + size
     start = offset
-    for _branch, _start, offset in _items(data, start):  # noqa: B007 - only the last end is needed
+    for _branch, _start, offset in _array_items(data, start):  # noqa: B007 - only the last end is needed
         pass
     return start, offset
 
 
-def _items(data: bytes, offset: int) -> Iterator[tuple[int, int, int]]:
+def _array_items(data: bytes, offset: int) -> Iterator[tuple[int, int, int]]:
     """Yields branch, start and end of the items of an `ArrayWrapper`, then (-1, end, end)."""
     branch = data[offset]
     offset += 1
@@ -249,7 +249,7 @@ _FIXED_SIZES: dict[int, int] = {Wrapper.NULL: 0, Wrapper.BOOLEAN: 1, Wrapper.FLO
 _TEXTS = frozenset({Wrapper.BYTES, Wrapper.STRING, Wrapper.DECIMAL})
 
 
-def _length(data: bytes, offset: int) -> tuple[int, int]:
+def _read_length(data: bytes, offset: int) -> tuple[int, int]:
     value, offset = hop_long(data, offset)
     if value < 0 or value > len(data) - offset:
         raise CorruptBytesError(f"a text of {value} bytes before byte {offset}")
@@ -265,14 +265,14 @@ class _Decoder:
         self._context = context
 
     def deletes(self, spans: _Spans) -> Deletes:
-        partitions = self._texts(_pairs(spans.partitions), pa.string())
+        partitions = self._texts(_span_pairs(spans.partitions), pa.string())
         if spans.null_partitions:
             is_null = np.zeros(len(partitions), np.bool_)
             is_null[spans.null_partitions] = True
             partitions = pc.if_else(pa.array(is_null), pa.scalar(None, pa.string()), partitions)
         branches = np.frombuffer(bytes(spans.branches), np.uint8)
-        ordering, is_default = self._values(branches, _pairs(spans.values))
-        return Deletes(self._texts(_pairs(spans.keys), pa.string()), partitions, ordering, is_default)
+        ordering, is_default = self._values(branches, _span_pairs(spans.values))
+        return Deletes(self._texts(_span_pairs(spans.keys), pa.string()), partitions, ordering, is_default)
 
     def _values(
         self, branches: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]
@@ -358,7 +358,7 @@ class _Decoder:
         """Builds a struct of the fields' values in a Python loop, since items must be parsed in order."""
         fields: list[tuple[bytearray, list[int]]] = []
         for row, start in enumerate(spans[:, 0].tolist()):
-            items = list(_items(self._content, start))[:-1]
+            items = list(_array_items(self._content, start))[:-1]
             if row == 0:
                 fields = [(bytearray(), []) for _ in items]
             if not items or len(items) != len(fields):
@@ -368,7 +368,7 @@ class _Decoder:
                 values += (first, end)
         columns = []
         for branches, values in fields:
-            column, _ = self._values(np.frombuffer(bytes(branches), np.uint8), _pairs(values))
+            column, _ = self._values(np.frombuffer(bytes(branches), np.uint8), _span_pairs(values))
             # for several fields Java treats null and the int 0 alike
             columns.append(pa.nulls(len(spans), pa.int32()) if column is None else column)
         return pa.StructArray.from_arrays(columns, names=[str(index) for index in range(len(columns))])
@@ -401,5 +401,5 @@ def _common_number(kinds: Sequence[Wrapper]) -> pa.DataType:
     return pa.int64()
 
 
-def _pairs(flat: list[int]) -> npt.NDArray[np.int64]:
+def _span_pairs(flat: list[int]) -> npt.NDArray[np.int64]:
     return np.array(flat, np.int64).reshape(-1, 2)

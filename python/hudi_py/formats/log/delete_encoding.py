@@ -46,40 +46,44 @@ def encode_deletes(
         raise SchemaMismatchError(f"Cannot encode {count} deletes: {keys.null_count} record keys are null")
     parts = [varint(count << 1)] if count else []
     for start in range(0, count, _ROWS_AT_ONCE):
-        key, partition = _chunk(keys, start), _chunk(partitions, start)
+        key, partition = _column_chunk(keys, start), _column_chunk(partitions, start)
         rows = len(key)
-        values = _repeat(_DEFAULT, rows) if ordering is None else _wrapped(_chunk(ordering, start), _DEFAULT)
-        path = pc.fill_null(_concatenated(_repeat(b"\x02", rows), _with_length(partition)), b"\x00")
-        joined = _concatenated(_repeat(b"\x02", rows), _with_length(key), path, values)
-        parts.append(_data(joined))
+        values = (
+            _repeat_bytes(_DEFAULT, rows)
+            if ordering is None
+            else _wrapped_values(_column_chunk(ordering, start), _DEFAULT)
+        )
+        path = pc.fill_null(_join_bytes(_repeat_bytes(b"\x02", rows), _with_length(partition)), b"\x00")
+        joined = _join_bytes(_repeat_bytes(b"\x02", rows), _with_length(key), path, values)
+        parts.append(_value_bytes(joined))
     parts.append(b"\x00")
     body = b"".join(parts)
     return struct.pack(">ii", DELETE_BLOCK_VERSION, len(body)) + body
 
 
-def _chunk(column: pa.Array | pa.ChunkedArray, start: int) -> pa.Array:
+def _column_chunk(column: pa.Array | pa.ChunkedArray, start: int) -> pa.Array:
     return combined(column.slice(start, _ROWS_AT_ONCE))
 
 
-def _wrapped(column: pa.Array, absent: bytes) -> pa.Array:
+def _wrapped_values(column: pa.Array, absent: bytes) -> pa.Array:
     """Returns union branch and wrapper of every value as binary; `absent` for nulls."""
     wrapper, kind = _wrapper_of(column.type)
     if wrapper is Wrapper.ARRAY:
-        fields = [_wrapped(field, b"\x00") for field in column.flatten()]
+        fields = [_wrapped_values(field, b"\x00") for field in column.flatten()]
         # union branch of the list, its items in one block, end of the list
-        items = _concatenated(_repeat(b"\x02" + varint(len(fields) << 1), len(column)), *fields)
-        values = _concatenated(items, _repeat(b"\x00", len(column)))
+        items = _join_bytes(_repeat_bytes(b"\x02" + varint(len(fields) << 1), len(column)), *fields)
+        values = _join_bytes(items, _repeat_bytes(b"\x00", len(column)))
         if column.null_count:
             values = pc.if_else(pc.is_null(column), pa.scalar(None, pa.binary()), values)
     else:
         try:
-            values = _encoded(wrapper, column.cast(kind))
+            values = _encoded_values(wrapper, column.cast(kind))
         except pa.ArrowInvalid as error:
             raise SchemaMismatchError(
                 f"Cannot encode an ordering value of type {column.type} in a delete block: "
                 f"Hudi stores it as {kind}, {error}"
             ) from error
-    return pc.fill_null(_concatenated(_repeat(varint(wrapper << 1), len(column)), values), absent)
+    return pc.fill_null(_join_bytes(_repeat_bytes(varint(wrapper << 1), len(column)), values), absent)
 
 
 def _wrapper_of(kind: pa.DataType) -> tuple[Wrapper, pa.DataType]:
@@ -116,28 +120,28 @@ _WRAPPERS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Wrapper, pa.DataT
 """Tests of scalar types, with their wrapper and the type to cast values to; the first match counts."""
 
 
-def _encoded(wrapper: Wrapper, column: pa.Array) -> pa.Array:
+def _encoded_values(wrapper: Wrapper, column: pa.Array) -> pa.Array:
     """Returns the Avro bytes of every value as binary; null for null."""
     if wrapper in (Wrapper.STRING, Wrapper.BYTES):
         return _with_length(column)
     if wrapper is Wrapper.DECIMAL:
-        return _with_length(_unscaled(column))
+        return _with_length(_unscaled_bytes(column))
     if wrapper is Wrapper.BOOLEAN:
         raw = column.cast(pa.uint8()).fill_null(0).to_numpy(zero_copy_only=False)[:, None]
-        return _rows(raw, np.ones(len(raw), np.int64), column)
+        return _row_bytes(raw, np.ones(len(raw), np.int64), column)
     if wrapper in (Wrapper.FLOAT, Wrapper.DOUBLE):
         width = column.type.bit_width // 8
         values = column.fill_null(0.0).to_numpy(zero_copy_only=False).astype(f"<f{width}")
-        return _rows(values.view(np.uint8).reshape(-1, width), np.full(len(values), width), column)
+        return _row_bytes(values.view(np.uint8).reshape(-1, width), np.full(len(values), width), column)
     integers = column.view(pa.int64() if column.type.bit_width == 64 else pa.int32())
     values = integers.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     raw = ((values << 1) ^ (values >> 63)).view(np.uint64)[:, None] >> (np.arange(10, dtype=np.uint64) * np.uint64(7))
     sizes = np.maximum((raw != 0).sum(axis=1), 1)
     more = np.arange(10) < sizes[:, None] - 1
-    return _rows((raw.astype(np.uint8) & 0x7F) | np.where(more, 0x80, 0).astype(np.uint8), sizes, column)
+    return _row_bytes((raw.astype(np.uint8) & 0x7F) | np.where(more, 0x80, 0).astype(np.uint8), sizes, column)
 
 
-def _unscaled(column: pa.Array) -> pa.Array:
+def _unscaled_bytes(column: pa.Array) -> pa.Array:
     """Returns unscaled values as the shortest big-endian two's complement (`BigInteger.toByteArray`)."""
     data = column.buffers()[1]
     little = np.frombuffer(data, np.uint8)[16 * column.offset : 16 * (column.offset + len(column))]
@@ -148,10 +152,10 @@ def _unscaled(column: pa.Array) -> pa.Array:
     top = magnitude[np.arange(len(raw)), first]
     sizes = np.minimum(16 - first + (top >> 7), 16)
     shifted = raw[np.arange(len(raw))[:, None], np.minimum(16 - sizes[:, None] + np.arange(16), 15)]
-    return _rows(shifted, sizes, column)
+    return _row_bytes(shifted, sizes, column)
 
 
-def _rows(raw: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64], like: pa.Array) -> pa.Array:
+def _row_bytes(raw: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64], like: pa.Array) -> pa.Array:
     """Returns the first `sizes[i]` bytes of row i as binary; null where `like` is null."""
     offsets = np.zeros(len(raw) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
@@ -165,18 +169,18 @@ def _with_length(column: pa.Array) -> pa.Array:
     values = column.cast(pa.binary())
     sizes = pc.binary_length(values).dictionary_encode()
     prefixes = pa.array([varint(size << 1) for size in sizes.dictionary.to_pylist()], pa.binary())
-    return _concatenated(prefixes.take(sizes.indices), values)
+    return _join_bytes(prefixes.take(sizes.indices), values)
 
 
-def _repeat(value: bytes, rows: int) -> pa.Array:
+def _repeat_bytes(value: bytes, rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, pa.binary()), rows)
 
 
-def _concatenated(*parts: pa.Array) -> pa.Array:
+def _join_bytes(*parts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(*parts, b"")
 
 
-def _data(column: pa.Array) -> bytes:
+def _value_bytes(column: pa.Array) -> bytes:
     """Concatenates the values of a binary array."""
     offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
     data = column.buffers()[2]

@@ -234,7 +234,7 @@ def forget(storage: Storage, id: str) -> KeptRepair:
     Raises:
         ConfigError: there is no such repair.
     """
-    result = _find(storage, id, "forget")
+    result = _find_repair(storage, id, "forget")
     storage.delete_tree(result.folder)
     return result
 
@@ -248,7 +248,7 @@ def undo(storage: Storage, id: str) -> KeptRepair:
         ConflictError: the table has been written to since, or a later repair is kept.
         CorruptFileError: an original is missing.
     """
-    result = _find(storage, id, "undo")
+    result = _find_repair(storage, id, "undo")
     note = read_note(storage, id)
     later = [repair.id for repair in repairs(storage) if repair.id > id]
     if later:
@@ -296,7 +296,7 @@ def _is_timeline(path: str) -> bool:
     return any(layout.parse(name) is not None for layout in (Layout(1, ""), Layout(2, "")))
 
 
-def _find(storage: Storage, id: str, verb: str) -> KeptRepair:
+def _find_repair(storage: Storage, id: str, verb: str) -> KeptRepair:
     known = repairs(storage)
     for item in known:
         if item.id == id:

@@ -134,13 +134,13 @@ def plan_repair(diagnosis: Diagnosis, *, lose_rows: bool = False) -> RepairPlan:
     Args:
         lose_rows: also give up the rows of files that are missing or cannot be read, and keep what can be read of them.
     """
-    steps = sorted(_steps(diagnosis, lose_rows), key=lambda step: list(StepKind).index(step.kind))
+    steps = sorted(_plan_steps(diagnosis, lose_rows), key=lambda step: list(StepKind).index(step.kind))
     mended = {id(finding) for step in steps for finding in step.findings}
     left = tuple(finding for finding in diagnosis.findings if finding.severity > 0 and id(finding) not in mended)
     return RepairPlan(diagnosis.uri, tuple(steps), left, diagnosis.full)
 
 
-def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
+def _plan_steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
     of = diagnosis.of
     for finding in of("properties.from_backup"):
         yield RepairStep(StepKind.RESTORE_PROPERTIES, "Restore hoodie.properties from its backup.", (finding,))
@@ -209,10 +209,10 @@ def _row_steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
         )
     damaged = of(*_METADATA)
     if damaged and not unsettled:
-        yield _rebuild(damaged)
+        yield _rebuild_step(damaged)
 
 
-def _rebuild(damaged: tuple[Finding, ...]) -> RepairStep:
+def _rebuild_step(damaged: tuple[Finding, ...]) -> RepairStep:
     """Plans to rebuild only the damaged partitions; all of them if the listing of files is damaged, since the others
     depend on it."""
     names = sorted({str(item.details.get("partition", "record_index")) for item in damaged})

@@ -42,16 +42,18 @@ def rebuilt_properties(storage: Storage, options: Options) -> dict[str, str]:
     if properties is None or (problem and not properties.keys() >= _ESSENTIAL):
         return _from_files(storage, options)
     if problem:
-        names = set(_names(storage))
+        names = set(_proved_names(storage))
         if properties.get(NAME) not in names and len(names) != 1:
-            raise _unproved(storage, NAME, "neither the metadata table nor the schema of a commit names the table")
+            raise _unproved_error(
+                storage, NAME, "neither the metadata table nor the schema of a commit names the table"
+            )
         if properties.get(NAME) not in names:
             properties[NAME] = names.pop()
         properties[CHECKSUM] = str(checksum(properties))
     for key, known in damaged_keys(properties).items():
         value = properties.pop(key)
         if not value:  # the sign after the key was damaged too, so the value may be incomplete
-            raise _unproved(storage, known, f"the value of {key!r} is empty")
+            raise _unproved_error(storage, known, f"the value of {key!r} is empty")
         properties[known] = value
     return properties
 
@@ -75,7 +77,7 @@ def _from_files(storage: Storage, options: Options) -> dict[str, str]:
         known[config.TABLE_VERSION] = str(own_config.version)
     elif not options.given(config.TABLE_VERSION) or not options.given(config.TABLE_NAME):
         why = "the metadata table has no properties; give hoodie.table.name and hoodie.write.table.version"
-        raise _unproved(storage, "hoodie.table.version", why)
+        raise _unproved_error(storage, "hoodie.table.version", why)
     folders = [info for info in storage.list("") if info.is_dir and info.name != META_FOLDER]
     if folders:
         known[config.HIVE_STYLE] = "true" if all("=" in info.name for info in folders) else "false"
@@ -89,7 +91,7 @@ def _from_files(storage: Storage, options: Options) -> dict[str, str]:
     ):
         if not made.given(option):
             why = f"no file names these columns; give the option {option.key}, empty for none"
-            raise _unproved(storage, key, why)
+            raise _unproved_error(storage, key, why)
     version = TableConfig({"hoodie.table.version": str(made.get(config.TABLE_VERSION))})
     made = made.replace({config.TABLE_TYPE: _table_type(load_timeline(storage, version))})
     result = table_properties(made)
@@ -106,7 +108,7 @@ def _table_type(timeline: Timeline) -> str:
     return "MERGE_ON_READ" if actions & {Action.DELTA_COMMIT, Action.COMPACTION} else "COPY_ON_WRITE"
 
 
-def _names(storage: Storage) -> Iterator[str]:
+def _proved_names(storage: Storage) -> Iterator[str]:
     """Yields the table's names according to its metadata table and the schemas of its commits."""
     own, problem = read_properties(storage, _METADATA_PROPERTIES)
     if own is not None and not problem and own[NAME].endswith(_SUFFIX):
@@ -132,7 +134,7 @@ def _record_name(storage: Storage, path: str) -> str:
     return str(name).removesuffix(_RECORD) if str(name).endswith(_RECORD) else ""
 
 
-def _unproved(storage: Storage, key: str, why: str) -> ConfigError:
+def _unproved_error(storage: Storage, key: str, why: str) -> ConfigError:
     return ConfigError(
         f"Cannot write {PROPERTIES} of {storage.uri} again: nothing proves {key}: {why}; restore the file from a copy, "
         "or write it by hand",

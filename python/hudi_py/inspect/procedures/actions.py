@@ -99,7 +99,7 @@ def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> li
 # ---- cleans
 
 
-def _cleans(table: Opened, given: Given, rows: Callable[[TimelineEntry], Iterator[tuple[Any, ...]]]) -> Rows:
+def _show_cleans(table: Opened, given: Given, rows: Callable[[TimelineEntry], Iterator[tuple[Any, ...]]]) -> Rows:
     """Lists completed cleans, newest first."""
     entries = [entry for entry in active_entries(table, Action.CLEAN) if entry.completed]
     if given["showArchived"]:
@@ -108,7 +108,7 @@ def _cleans(table: Opened, given: Given, rows: Callable[[TimelineEntry], Iterato
     return islice((row for entry in entries for row in rows(entry)), limited(given))
 
 
-def _clean(entry: TimelineEntry) -> Iterator[tuple[Any, ...]]:
+def _clean_rows(entry: TimelineEntry) -> Iterator[tuple[Any, ...]]:
     record = entry.result()
     yield (
         entry.time,
@@ -171,7 +171,7 @@ def _clean_plans(table: Opened, given: Given) -> Rows:
 # ---- compactions
 
 
-def _compactions(table: Opened, given: Given) -> Rows:
+def _show_compactions(table: Opened, given: Given) -> Rows:
     """Lists pending and completed compactions, newest first, with the number of file groups that they compact."""
     if not table.config.is_mor:
         raise ConfigError(
@@ -188,7 +188,7 @@ def _compactions(table: Opened, given: Given) -> Rows:
 # ---- clusterings
 
 
-def _clusterings(table: Opened, given: Given) -> Rows:
+def _show_clusterings(table: Opened, given: Given) -> Rows:
     """Lists pending and completed clusterings, newest first, with the number of groups and, if wanted, the partition of
     each file slice of their plans. The limit includes other replacecommits."""
     layout = table.timeline.layout
@@ -207,7 +207,7 @@ def _rolled_back(record: Mapping[str, Any]) -> list[str]:
     return [str(item) for item in record.get("commitsRollback") or ()]
 
 
-def _rollbacks(table: Opened, given: Given) -> Rows:
+def _show_rollbacks(table: Opened, given: Given) -> Rows:
     """Lists rollbacks, oldest first."""
     entries = [entry for entry in reversed(active_entries(table, Action.ROLLBACK)) if entry.completed]
     records = [entry.result() for entry in entries]
@@ -247,11 +247,11 @@ def _rollback_detail(table: Opened, given: Given) -> Rows:
 # ---- timeline
 
 
-def _timeline(table: Opened, given: Given) -> Rows:
+def _show_timeline(table: Opened, given: Given) -> Rows:
     """Lists the timeline, newest first. A range with both ends is listed completely, whatever the limit."""
     start, end = text_of(given, "startTime"), text_of(given, "endTime")
     entries = active_entries(table)
-    undone = _undone([entry for entry in entries if entry.action is Action.ROLLBACK])
+    undone = _undone_instants([entry for entry in entries if entry.action is Action.ROLLBACK])
     if given["showArchived"]:
         older = archived_entries(table)
         rollbacks = (
@@ -259,22 +259,22 @@ def _timeline(table: Opened, given: Given) -> Rows:
         )
         own = {rollback.time: rollback for rollback in rollbacks}
         entries += [own.get(item.time, item) if item.action is Action.ROLLBACK else item for item in older]
-        undone |= _undone(rollbacks)
+        undone |= _undone_instants(rollbacks)
         entries.sort(key=lambda entry: entry.time, reverse=True)
     entries = [entry for entry in entries if start <= entry.time and (not end or entry.time <= end)]
-    modified = _modified(table)
+    modified = _modified_times(table)
     for entry in entries if start and end else entries[: limited(given)]:
         yield (
             entry.time,
             entry.action.value,
             entry.state.name,
-            *_times(entry, modified),
+            *_state_times(entry, modified),
             "ARCHIVED" if entry.archived else "ACTIVE",
-            _undoing(entry, undone),
+            _undoing_text(entry, undone),
         )
 
 
-def _target(entry: TimelineEntry) -> list[str]:
+def _rollback_targets(entry: TimelineEntry) -> list[str]:
     """Returns what a rollback undoes."""
     if entry.completed:
         return _rolled_back(entry.result())
@@ -282,12 +282,12 @@ def _target(entry: TimelineEntry) -> list[str]:
     return [] if instant is None else [instant.text("commitTime")]
 
 
-def _undone(rollbacks: list[TimelineEntry]) -> dict[str, list[str]]:
+def _undone_instants(rollbacks: list[TimelineEntry]) -> dict[str, list[str]]:
     """Returns the rollbacks of each instant."""
     result: dict[str, list[str]] = {}
     for entry in reversed(rollbacks):
         try:
-            targets = _target(entry)
+            targets = _rollback_targets(entry)
         except (CorruptFileError, FileNotFoundError):  # the doctor reports it; show the rest
             continue
         for time in targets:
@@ -295,17 +295,17 @@ def _undone(rollbacks: list[TimelineEntry]) -> dict[str, list[str]]:
     return result
 
 
-def _undoing(entry: TimelineEntry, undone: Mapping[str, list[str]]) -> str | None:
+def _undoing_text(entry: TimelineEntry, undone: Mapping[str, list[str]]) -> str | None:
     if entry.action is not Action.ROLLBACK:
         return f"Rolled back by: {', '.join(undone[entry.time])}" if entry.time in undone else None
     try:
-        targets = ", ".join(_target(entry))
+        targets = ", ".join(_rollback_targets(entry))
     except (CorruptFileError, FileNotFoundError):
         return None
     return f"Rolled back: {targets}" if entry.completed else f"Rolls back {targets}"
 
 
-def _times(entry: TimelineEntry, modified: Mapping[tuple[str, Action, State], str]) -> list[str | None]:
+def _state_times(entry: TimelineEntry, modified: Mapping[tuple[str, Action, State], str]) -> list[str | None]:
     """Returns when the instant was requested, begun and completed; the archive has two of these times."""
     if entry.archived:
         requested = _shown_time(entry.time)
@@ -317,7 +317,7 @@ def _shown_time(time: str) -> str:
     return f"{time[4:6]}-{time[6:8]} {time[8:10]}:{time[10:12]}:{time[12:14]}"
 
 
-def _modified(table: Opened) -> dict[tuple[str, Action, State], str]:
+def _modified_times(table: Opened) -> dict[tuple[str, Action, State], str]:
     """Returns the modification times of the active timeline's files, in this process's time zone."""
     layout = table.timeline.layout
     result: dict[tuple[str, Action, State], str] = {}
@@ -329,7 +329,7 @@ def _modified(table: Opened) -> dict[tuple[str, Action, State], str]:
     return result
 
 
-def _compare(table: Opened, given: Given) -> Rows:
+def _compare_commits(table: Opened, given: Given) -> Rows:
     """Compares commits by requested time, as `InstantComparison` does."""
     other = Opened(needed_text(given, "path"), table.options)
     own, others = ([item.time for item in one.timeline.write_completed] for one in (table, other))
@@ -348,12 +348,12 @@ PROCEDURES: Final = {
     "show_compaction": Shown(
         {"table": None, "path": None, "limit": 20},
         columns("timestamp text, operation_size int, state text"),
-        _compactions,
+        _show_compactions,
     ),
     "show_clustering": Shown(
         {"table": None, "path": None, "limit": 20, "show_involved_partition": False},
         columns("timestamp text, input_group_size int, state text, involved_partitions text"),
-        _clusterings,
+        _show_clusterings,
     ),
     "show_rollbacks": Shown(
         {"table": None, "limit": 10},
@@ -361,7 +361,7 @@ PROCEDURES: Final = {
             "instant text, rollback_instant text, total_files_deleted int, time_taken_in_millis long, "
             "total_partitions int"
         ),
-        _rollbacks,
+        _show_rollbacks,
     ),
     "show_rollback_detail": Shown(
         {"table": None, "limit": 10, "instant_time": None},
@@ -375,7 +375,7 @@ PROCEDURES: Final = {
             "time_taken_in_millis long, total_files_deleted int, earliest_commit_to_retain text, "
             "last_completed_commit_timestamp text, version int"
         ),
-        lambda table, given: _cleans(table, given, _clean),
+        lambda table, given: _show_cleans(table, given, _clean_rows),
     ),
     "show_cleans_metadata": Shown(
         _CLEANS,
@@ -384,7 +384,7 @@ PROCEDURES: Final = {
             "policy text, delete_path_patterns int, success_delete_files int, failed_delete_files int, "
             "is_partition_deleted flag, time_taken_in_millis long, total_files_deleted int"
         ),
-        lambda table, given: _cleans(table, given, _cleaned_partitions),
+        lambda table, given: _show_cleans(table, given, _cleaned_partitions),
     ),
     "show_clean_plans": Shown(
         _CLEANS,
@@ -409,7 +409,9 @@ PROCEDURES: Final = {
             "instant_time text, action text, state text, requested_time text, inflight_time text, "
             "completed_time text, timeline_type text, rollback_info text"
         ),
-        _timeline,
+        _show_timeline,
     ),
-    "commits_compare": Shown({"table": None, "path": None}, columns("compare_detail text"), _compare, compares=True),
+    "commits_compare": Shown(
+        {"table": None, "path": None}, columns("compare_detail text"), _compare_commits, compares=True
+    ),
 }

@@ -11,7 +11,7 @@ from hudi_py.inspect.procedures.shown import Given, Opened, Rows, Shown, columns
 from hudi_py.view.bootstrap import BootstrapMapping, bootstrap_mappings, has_bootstrap_index
 
 
-def _mapping(table: Opened, given: Given) -> Rows:
+def _show_mapping(table: Opened, given: Given) -> Rows:
     """Lists file groups and their source files.
 
     Raises:
@@ -29,7 +29,7 @@ def _mapping(table: Opened, given: Given) -> Rows:
             f"Cannot sort the bootstrap mapping of {table.storage.uri} by '{by}'; supported: "
             f"{', '.join(_MAPPING.names)}"
         )
-    result = _indexed(table)
+    result = _indexed_mappings(table)
     if partition and all(item.partition != partition for item in result):
         known = ", ".join(sorted({item.partition for item in result}))
         raise ConfigError(
@@ -47,12 +47,12 @@ def _mapping(table: Opened, given: Given) -> Rows:
     return rows[: max(limit, 0)]
 
 
-def _partitions(table: Opened, given: Given) -> Rows:
+def _show_partitions(table: Opened, given: Given) -> Rows:
     """Lists the partitions in the bootstrap index, in its order."""
-    return [(item,) for item in dict.fromkeys(item.partition for item in _indexed(table))]
+    return [(item,) for item in dict.fromkeys(item.partition for item in _indexed_mappings(table))]
 
 
-def _indexed(table: Opened) -> list[BootstrapMapping]:
+def _indexed_mappings(table: Opened) -> list[BootstrapMapping]:
     if not has_bootstrap_index(table.storage, table.config):
         raise ConfigError(
             f"Cannot show the bootstrap index of {table.storage.uri}: the table was not bootstrapped, or without an "
@@ -77,9 +77,9 @@ PROCEDURES: Final = {
             "filter": "",
         },
         _MAPPING,
-        _mapping,
+        _show_mapping,
     ),
     "show_bootstrap_partitions": Shown(
-        {"table": None, "path": None, "filter": ""}, columns("indexed_partitions text"), _partitions
+        {"table": None, "path": None, "filter": ""}, columns("indexed_partitions text"), _show_partitions
     ),
 }

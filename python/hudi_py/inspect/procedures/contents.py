@@ -32,7 +32,7 @@ EXPORTED: Final = "clean,commit,deltacommit,rollback,savepoint,restore"
 _PARQUET: Final = ".parquet"
 
 
-def _instants(table: Opened, given: Given) -> Rows:
+def _export_instants(table: Opened, given: Given) -> Rows:
     """Lists name and content of the completed instants of some actions, oldest first, archived ones included.
 
     Raises:
@@ -49,19 +49,19 @@ def _instants(table: Opened, given: Given) -> Rows:
     entries.sort(key=lambda entry: entry.time, reverse=bool(given["desc"]))
     limit = limited(given)
     for entry in entries if limit < 0 else entries[:limit]:
-        yield entry.file_name, _json(entry)
+        yield entry.file_name, _content_json(entry)
 
 
-def _json(entry: TimelineEntry) -> str:
+def _content_json(entry: TimelineEntry) -> str:
     """Returns the content of a completed instant as JSON, whatever its stored format."""
     data = entry.content() or b""
     if data and not is_container(data):
         return data.decode()
     record = decode_record(data, entry.described) if data else {}
-    return json.dumps(record, indent=2, default=_plain, ensure_ascii=False)
+    return json.dumps(record, indent=2, default=_plain_value, ensure_ascii=False)
 
 
-def _plain(value: Any) -> str:
+def _plain_value(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
@@ -76,14 +76,14 @@ def _invalid_parquet(table: Opened, given: Given) -> Rows:
             f"Cannot delete files of {table.storage.uri}: needDelete => true is not supported; call the procedure "
             "without it, and see hudi-py doctor, which knows which of the files are needed"
         )
-    paths = _listed(given, "partitions")
+    paths = _listed_texts(given, "partitions")
     result = [path for path in lister(table).partitions() if not paths or path in paths]
     rows = ((shown_path(table, file),) for path in result for file in _parquet_files(table, path, given))
     return islice(rows, limited(given))
 
 
 def _parquet_files(table: Opened, path: PartitionPath, given: Given) -> Iterator[str]:
-    instants = _listed(given, "instants")
+    instants = _listed_texts(given, "instants")
     for instant, info in data_files(table, path):
         if info.name.endswith(_PARQUET) and (not instants or instant in instants):
             try:
@@ -94,7 +94,7 @@ def _parquet_files(table: Opened, path: PartitionPath, given: Given) -> Iterator
                 continue
 
 
-def _status(table: Opened, given: Given) -> Rows:
+def _file_status(table: Opened, given: Given) -> Rows:
     """Finds the action that deleted a file: cleans first, then rollbacks, then restores, the newest of each.
 
     Raises:
@@ -108,7 +108,7 @@ def _status(table: Opened, given: Given) -> Rows:
         )
     for action in (Action.CLEAN, Action.ROLLBACK, Action.RESTORE):
         for entry in (*active_entries(table, action), *archived_entries(table, action)):
-            if entry.completed and any(name in file for file in _deleted(entry.result())):
+            if entry.completed and any(name in file for file in _deleted_files(entry.result())):
                 yield "deleted", action.value, entry.time, "archived" if entry.archived else "active", ""
                 return
     if table.storage.stat(join_path(partition, name)) is None:
@@ -118,7 +118,7 @@ def _status(table: Opened, given: Given) -> Rows:
         yield "exist", "", "", "active", path.removeprefix("file:")
 
 
-def _deleted(record: Mapping[str, Any]) -> Iterator[str]:
+def _deleted_files(record: Mapping[str, Any]) -> Iterator[str]:
     """Yields the files that a clean, rollback or restore deleted."""
     undone = (rollback for rollbacks in (record.get("hoodieRestoreMetadata") or {}).values() for rollback in rollbacks)
     for one in (record, *undone):
@@ -126,7 +126,7 @@ def _deleted(record: Mapping[str, Any]) -> Iterator[str]:
             yield from partition.get("successDeleteFiles") or ()
 
 
-def _listed(given: Given, name: str) -> list[str]:
+def _listed_texts(given: Given, name: str) -> list[str]:
     return [part.strip() for part in text_of(given, name).split(",") if part.strip()]
 
 
@@ -134,12 +134,12 @@ PROCEDURES: Final = {
     "export_instants": Shown(
         {"table": None, "local_folder": None, "limit": -1, "actions": EXPORTED, "desc": False},
         columns("file_name text, content text"),
-        _instants,
+        _export_instants,
     ),
     "show_file_status": Shown(
         {"table": None, "path": None, "partition": None, "file": None, "filter": ""},
         columns("status text, action text, instant text, timeline text, full_path text"),
-        _status,
+        _file_status,
     ),
     "show_invalid_parquet": Shown(
         {

@@ -22,7 +22,7 @@ from hudi_py.view import load_view
 from hudi_py.view.filesystem_view import FileSystemView
 
 
-def _opened(table: Opened, partition: str = FILES) -> MetadataTable:
+def _opened_metadata(table: Opened, partition: str = FILES) -> MetadataTable:
     """Opens the metadata table. Raises TableNotFoundError if there is none, or it lacks a partition."""
     result = open_metadata(table.state)
     if result is None or not result.has(partition):
@@ -33,9 +33,9 @@ def _opened(table: Opened, partition: str = FILES) -> MetadataTable:
     return result
 
 
-def _stats(table: Opened, given: Given) -> Rows:
+def _show_stats(table: Opened, given: Given) -> Rows:
     """Returns sizes and numbers of the newest files of each partition (`HoodieMetadataMetrics`)."""
-    metadata = _opened(table)
+    metadata = _opened_metadata(table)
     for partition in sorted(metadata.partitions):
         slices = [item for group in metadata.file_groups(partition).values() for item in group]
         bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
@@ -49,41 +49,41 @@ def _stats(table: Opened, given: Given) -> Rows:
         yield from ((f"{partition}.{name}", str(number)) for name, number in numbers.items())
 
 
-def _files(table: Opened, given: Given) -> Rows:
+def _show_files(table: Opened, given: Given) -> Rows:
     """Lists the names of a partition's files, sorted."""
     key = partition_key(text_of(given, "partition").strip("/"))
-    value = read_files(_opened(table), [key]).get(key, {})
+    value = read_files(_opened_metadata(table), [key]).get(key, {})
     yield from ((name,) for name in sorted(value)[: limited(given)])
 
 
-def _wanted(given: Given, name: str) -> list[str]:
+def _wanted_names(given: Given, name: str) -> list[str]:
     return [part.strip() for part in text_of(given, name).split(",") if part.strip()]
 
 
 def _column_stats(table: Opened, given: Given) -> Rows:
     """Yields the statistics of the newest slices' base files, by column and file."""
-    files = _newest(table, load_view(table.state), given)
-    for record in _records(table, _wanted(given, "targetColumns")):
+    files = _newest_files(table, load_view(table.state), given)
+    for record in _column_stat_records(table, _wanted_names(given, "targetColumns")):
         if record["file"] in files:
-            low, high = (_text(_bound(record, name)) for name in ("low", "high"))
+            low, high = (_java_text(_bound_value(record, name)) for name in ("low", "high"))
             yield record["file"], record["column"], low, high, record["nulls"]
 
 
-def _records(table: Opened, names: list[str]) -> list[dict[str, Any]]:
-    result = column_records(_opened(table, COLUMN_STATS), names or None)
+def _column_stat_records(table: Opened, names: list[str]) -> list[dict[str, Any]]:
+    result = column_records(_opened_metadata(table, COLUMN_STATS), names or None)
     kept = [item for item in result if names or item["column"] not in META_FIELDS]
     return sorted(kept, key=lambda item: (item["column"], item["file"]))
 
 
-def _newest(table: Opened, view: FileSystemView, given: Given) -> dict[str, PartitionPath]:
+def _newest_files(table: Opened, view: FileSystemView, given: Given) -> dict[str, PartitionPath]:
     """Returns the newest base files in partitions with a path prefix, and their partitions."""
-    prefixes = tuple(_wanted(given, "partition"))
+    prefixes = tuple(_wanted_names(given, "partition"))
     paths = [path for path in view.partitions() if not prefixes or path.startswith(prefixes)]
     slices = [slice_ for path in paths for slice_ in view.latest_slices(path)]
     return {str(slice_.base_file.name): slice_.partition for slice_ in slices if slice_.base_file is not None}
 
 
-def _bound(record: Mapping[str, Any], name: str) -> Any:
+def _bound_value(record: Mapping[str, Any], name: str) -> Any:
     """Returns a bound in the type of its wrapper; decimals of any wrapper as decimals."""
     bound = record[name] or {}
     value = next((item for key, item in bound.items() if key != "kind" and item is not None), None)
@@ -97,7 +97,7 @@ def _bound(record: Mapping[str, Any], name: str) -> Any:
     return value.normalize(_DIGITS) if isinstance(value, Decimal) else value
 
 
-def _text(value: Any) -> str:
+def _java_text(value: Any) -> str:
     """Formats a bound as Java does."""
     if value is None:
         return "null"
@@ -110,22 +110,22 @@ def _text(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _overlap(table: Opened, given: Given) -> Rows:
+def _show_overlap(table: Opened, given: Given) -> Rows:
     """Counts, for all bounds, how many files of a partition have a value between their bounds: by column and
     average."""
     view = load_view(table.state)
-    bases = _newest(table, view, given)
+    bases = _newest_files(table, view, given)
     groups: dict[str, int] = {path: len(view.latest_slices(path)) for path in set(bases.values())}
     points: dict[tuple[str, str], list[tuple[Any, int]]] = defaultdict(list)
-    for record in _records(table, _wanted(given, "targetColumns")):
-        low, high = _bound(record, "low"), _bound(record, "high")
+    for record in _column_stat_records(table, _wanted_names(given, "targetColumns")):
+        low, high = _bound_value(record, "low"), _bound_value(record, "high")
         if record["file"] in bases and low is not None and high is not None:
             points[bases[record["file"]], record["column"]] += [(low, 0), (high, 1)]
-    rows = [(path, column, *_overlaps(item, groups[path])) for (path, column), item in points.items()]
+    rows = [(path, column, *_count_overlaps(item, groups[path])) for (path, column), item in points.items()]
     yield from sorted(rows, key=lambda row: (row[1], row[2], row[0]))
 
 
-def _overlaps(points: list[tuple[Any, int]], files: int) -> tuple[Any, ...]:
+def _count_overlaps(points: list[tuple[Any, int]], files: int) -> tuple[Any, ...]:
     open_files, most, counts = 0, 0, {}
     for value, is_end in sorted(points):
         if not is_end:
@@ -140,9 +140,9 @@ def _overlaps(points: list[tuple[Any, int]], files: int) -> tuple[Any, ...]:
     return sum(result) / len(result), most, files, *shares, len(result)
 
 
-def _validate(table: Opened, given: Given) -> Rows:
+def _validate_files(table: Opened, given: Given) -> Rows:
     """Lists files on which the storage and the metadata table disagree; all with `verbose`. By partition and name."""
-    listed = read_files(_opened(table))
+    listed = read_files(_opened_metadata(table))
     known = {partition_of_key(key): files for key, files in listed.items() if key != ALL_PARTITIONS}
     for path in sorted({*lister(table).partitions(), *known}):
         stored = {info.name: info.size for _, info in data_files(table, PartitionPath(path))}
@@ -159,9 +159,11 @@ _DIGITS: Final = Context(prec=80)
 _OF_TABLE: Final = {"table": None, "path": None}
 _OF_COLUMNS: Final = {**_OF_TABLE, "partition": None, "targetColumns": None, "filter": ""}
 PROCEDURES: Final = {
-    "show_metadata_table_stats": Shown({**_OF_TABLE, "filter": ""}, columns("stat_key text, stat_value text"), _stats),
+    "show_metadata_table_stats": Shown(
+        {**_OF_TABLE, "filter": ""}, columns("stat_key text, stat_value text"), _show_stats
+    ),
     "show_metadata_table_files": Shown(
-        {**_OF_TABLE, "partition": "", "limit": 100, "filter": ""}, columns("file_path text"), _files
+        {**_OF_TABLE, "partition": "", "limit": 100, "filter": ""}, columns("file_path text"), _show_files
     ),
     "show_metadata_table_column_stats": Shown(
         _OF_COLUMNS,
@@ -175,7 +177,7 @@ PROCEDURES: Final = {
             "Total file number int, 50% overlap int, 75% overlap int, 95% overlap int, 99% overlap int, "
             "Total value number int"
         ),
-        _overlap,
+        _show_overlap,
     ),
     "validate_metadata_table_files": Shown(
         {"table": None, "verbose": False},
@@ -183,6 +185,6 @@ PROCEDURES: Final = {
             "partition text, file_name text, is_present_in_fs flag, is_present_in_metadata flag, fs_size long, "
             "metadata_size long"
         ),
-        _validate,
+        _validate_files,
     ),
 }

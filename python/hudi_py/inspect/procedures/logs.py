@@ -35,7 +35,7 @@ _NAMES: Final = {
 _DECODED: Final = (BlockType.AVRO, BlockType.CDC, BlockType.HFILE, BlockType.PARQUET)
 
 
-def _files(table: Opened, given: Given) -> list[FileInfo]:
+def _log_files(table: Opened, given: Given) -> list[FileInfo]:
     """Lists the log files whose paths match the pattern, by partition, file id and version."""
     pattern = needed_text(given, "log_file_path_pattern")
     own = below(table, pattern)
@@ -52,26 +52,26 @@ def _files(table: Opened, given: Given) -> list[FileInfo]:
     return [info for *_, info in sorted(result, key=lambda item: item[:3]) if info.path in wanted]
 
 
-def _blocks(table: Opened, files: Sequence[FileInfo]) -> Iterator[LogBlock]:
+def _log_blocks(table: Opened, files: Sequence[FileInfo]) -> Iterator[LogBlock]:
     for info in files:
         yield from read_blocks(table.storage, info.path, info.size)
 
 
-def _metadata(table: Opened, given: Given) -> Rows:
+def _show_metadata(table: Opened, given: Given) -> Rows:
     """Lists blocks by file, in their order."""
     corrupt = 0
-    blocks = islice(_blocks(table, _files(table, given)), limited(given))
+    blocks = islice(_log_blocks(table, _log_files(table, given)), limited(given))
     for block in blocks:
         corrupt += block.instant_time is None
-        count = sum(batch.num_rows for batch in _batches(table, block)) if block.type in _DECODED else 0
+        count = sum(batch.num_rows for batch in _block_batches(table, block)) if block.type in _DECODED else 0
         if block.type is BlockType.DELETE:
             count = len(decode_deletes(read_content(table.storage, block), context=block.path))
         header = {key.name: value for key, value in block.header.items()}
         time = block.instant_time or f"corrupt_block_{corrupt}"
-        yield time, count, _NAMES[block.type], _compact(header), "{}"
+        yield time, count, _NAMES[block.type], _compact_json(header), "{}"
 
 
-def _records(table: Opened, given: Given) -> Rows:
+def _show_records(table: Opened, given: Given) -> Rows:
     """Yields the records of data blocks, by file, in the order in which they were written.
 
     Raises:
@@ -82,21 +82,23 @@ def _records(table: Opened, given: Given) -> Rows:
             f"Cannot merge the records of log files of {table.storage.uri}: merge => true is not supported; query the "
             "table for merged rows, or call show_logfile_records without merge"
         )
-    files = _files(table, given)
+    files = _log_files(table, given)
     if not files:
         raise ConfigError(
             f"Cannot show log files of {table.storage.uri}: log_file_path_pattern => "
             f"'{given['log_file_path_pattern']}' matches none; give a path in a partition of the table, with * and ?, "
             "such as '<table>/<partition>/.*log*'"
         )
-    batches = (batch for block in _blocks(table, files) if block.type in _DECODED for batch in _batches(table, block))
+    batches = (
+        batch for block in _log_blocks(table, files) if block.type in _DECODED for batch in _block_batches(table, block)
+    )
     # one text for each record, as the procedure shows it
-    rows = (row for batch in batches for row in _texts(batch))
+    rows = (row for batch in batches for row in _record_texts(batch))
     for text in islice(rows, limited(given)):
         yield (text,)
 
 
-def _batches(table: Opened, block: LogBlock) -> Iterator[pa.RecordBatch]:
+def _block_batches(table: Opened, block: LogBlock) -> Iterator[pa.RecordBatch]:
     content, context = read_content(table.storage, block), block.path
     try:
         schema = parse_json(block.header[HeaderKey.SCHEMA])
@@ -114,20 +116,20 @@ def _batches(table: Opened, block: LogBlock) -> Iterator[pa.RecordBatch]:
         yield decode_log_content([content], schema, context=context)
 
 
-def _texts(batch: pa.RecordBatch) -> Iterator[str]:
+def _record_texts(batch: pa.RecordBatch) -> Iterator[str]:
     """Yields each record as Apache Hudi shows it: times and dates are the numbers stored for them."""
     names = batch.schema.names
     singles = {name for name, array in zip(names, batch.columns, strict=True) if pa.types.is_float32(array.type)}
-    plain = pa.RecordBatch.from_arrays([_plain(array) for array in batch.columns], names=names)
+    plain = pa.RecordBatch.from_arrays([_plain_array(array) for array in batch.columns], names=names)
     for row in plain.to_pylist(maps_as_pydicts="lossy"):
         fields = (
-            f"{_json_text(name)}: {value if name in singles and value is not None else _shown(value)}"
+            f"{_json_text(name)}: {value if name in singles and value is not None else _shown_value(value)}"
             for name, value in row.items()
         )
         yield "{" + ", ".join(fields) + "}"
 
 
-def _plain(array: pa.Array) -> pa.Array:
+def _plain_array(array: pa.Array) -> pa.Array:
     if pa.types.is_float32(array.type):
         return java_float_texts(array)
     if pa.types.is_date32(array.type) or pa.types.is_time32(array.type):
@@ -135,12 +137,12 @@ def _plain(array: pa.Array) -> pa.Array:
     return array.cast(pa.int64()) if pa.types.is_temporal(array.type) else array
 
 
-def _shown(value: Any) -> str:
+def _shown_value(value: Any) -> str:
     """Formats as `GenericData.toString`."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_json_text(str(key))}: {_shown(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_json_text(str(key))}: {_shown_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_shown(item) for item in value) + "]"
+        return "[" + ", ".join(_shown_value(item) for item in value) + "]"
     if isinstance(value, bytes):
         return _json_text(value.decode("latin-1"))
     if isinstance(value, float):
@@ -155,7 +157,7 @@ def _json_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _compact(values: dict[str, str]) -> str:
+def _compact_json(values: dict[str, str]) -> str:
     return json.dumps(values, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -164,9 +166,9 @@ PROCEDURES: Final = {
     "show_logfile_metadata": Shown(
         {**_LOGS, "limit": 10, "filter": ""},
         columns("instant_time text, record_count int, block_type text, header_metadata text, footer_metadata text"),
-        _metadata,
+        _show_metadata,
     ),
     "show_logfile_records": Shown(
-        {**_LOGS, "merge": False, "limit": 10, "filter": ""}, columns("records text"), _records
+        {**_LOGS, "merge": False, "limit": 10, "filter": ""}, columns("records text"), _show_records
     ),
 }

@@ -153,12 +153,12 @@ def shown_path(table: Opened, path: str) -> str:
 
 def below(table: Opened, path: str) -> str | None:
     """Returns a path or glob relative to the table's; None if it lies elsewhere."""
-    for base in {shown_path(table, ""), table.storage.uri, *_plain(table.storage.uri), *_plain(table.path)}:
+    for base in {shown_path(table, ""), table.storage.uri, *_plain_path(table.storage.uri), *_plain_path(table.path)}:
         if path.startswith(f"{base.rstrip('/')}/"):
             return path[len(base.rstrip("/")) + 1 :]
     return None if path.startswith("/") or ":/" in path else path
 
 
-def _plain(uri: str) -> tuple[str, ...]:
+def _plain_path(uri: str) -> tuple[str, ...]:
     """Strips the scheme from a local path."""
     return (uri.removeprefix(_LOCAL),) if uri.startswith((_LOCAL, "/")) else ()

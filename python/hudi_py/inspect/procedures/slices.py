@@ -35,7 +35,7 @@ _NO_RATIO: Final = -1.0
 """The ratio shown for a slice without a base file."""
 
 
-def _view(table: Opened, given: Given) -> FileSystemView:
+def _chosen_view(table: Opened, given: Given) -> FileSystemView:
     """Returns the files of the commits that the parameters choose.
 
     Raises:
@@ -46,10 +46,10 @@ def _view(table: Opened, given: Given) -> FileSystemView:
             f"Cannot show files of pending instants of {table.storage.uri}: include_in_flight => true is not "
             "supported; CALL show_timeline shows which are pending, the call without it the files of completed ones"
         )
-    return load_view(table.state.at(_until(table, given)), read_damaged=True)
+    return load_view(table.state.at(_timeline_until(table, given)), read_damaged=True)
 
 
-def _until(table: Opened, given: Given) -> Timeline:
+def _timeline_until(table: Opened, given: Given) -> Timeline:
     timeline, last = table.timeline, text_of(given, "max_instant")
     kept = timeline.files
     if last:
@@ -59,11 +59,11 @@ def _until(table: Opened, given: Given) -> Timeline:
     return timeline if kept == timeline.files else Timeline(timeline.layout, kept, timeline.start)
 
 
-def _log(table: Opened, log: LogFile) -> str:
+def _log_text(table: Opened, log: LogFile) -> str:
     return f"HoodieLogFile(pathStr={shown_path(table, log.path)}, fileSize={log.size})"
 
 
-def _head(table: Opened, slice_: FileSlice) -> tuple[Any, ...]:
+def _slice_head(table: Opened, slice_: FileSlice) -> tuple[Any, ...]:
     base = slice_.base_file
     return (
         slice_.partition,
@@ -78,7 +78,7 @@ def _head(table: Opened, slice_: FileSlice) -> tuple[Any, ...]:
 
 def _all_slices(table: Opened, given: Given) -> Rows:
     """Lists slices by partition and file id, the newest slice of a group first."""
-    view = _view(table, given)
+    view = _chosen_view(table, given)
     slices = (
         slice_
         for path in chosen_partitions(table, text_of(given, "path_regex"))
@@ -87,8 +87,8 @@ def _all_slices(table: Opened, given: Given) -> Rows:
     )
     ordered = _by_group(slices)
     for slice_ in islice(ordered, limited(given)):
-        logs = [_log(table, log) for log in reversed(slice_.log_files)]
-        yield (*_head(table, slice_), f"[{', '.join(logs)}]")
+        logs = [_log_text(table, log) for log in reversed(slice_.log_files)]
+        yield (*_slice_head(table, slice_), f"[{', '.join(logs)}]")
 
 
 def _by_group(slices: Iterator[FileSlice]) -> list[FileSlice]:
@@ -104,7 +104,7 @@ def _latest_slices(table: Opened, given: Given) -> Rows:
             f"Cannot show file slices of path_regex => '{chosen[0]}' and of partition_path => '{chosen[1]}'; give one "
             "of them"
         )
-    view = _view(table, given)
+    view = _chosen_view(table, given)
     slices = (
         slice_
         for path in chosen_partitions(table, chosen[0] if chosen else "")
@@ -118,33 +118,33 @@ def _latest_slices(table: Opened, given: Given) -> Rows:
         own: list[str] = []
         others: list[str] = []
         for log in reversed(slice_.log_files):
-            (own if log.name.instant == slice_.base_instant else others).append(_log(table, log))
+            (own if log.name.instant == slice_.base_instant else others).append(_log_text(table, log))
         # all logs of a slice belong to completed commits
-        yield (*_head(table, slice_), size, 0, *ratios, f"[{','.join(own)}]", f"[{','.join(others)}]")
+        yield (*_slice_head(table, slice_), size, 0, *ratios, f"[{','.join(own)}]", f"[{','.join(others)}]")
 
 
-def _sizes(table: Opened, given: Given) -> Rows:
+def _show_sizes(table: Opened, given: Given) -> Rows:
     """Returns sizes by instant, oldest first, then over all files."""
     result: dict[str, list[int]] = defaultdict(list)
     for path in chosen_partitions(table, text_of(given, "partition_path")):
         for instant, info in data_files(table, path):
             result[instant].append(info.size)
-    rows = [(instant, *_histogram(result[instant])) for instant in sorted(result)]
-    rows.append(("ALL", *_histogram([size for sizes in result.values() for size in sizes])))
+    rows = [(instant, *_size_histogram(result[instant])) for instant in sorted(result)]
+    rows.append(("ALL", *_size_histogram([size for sizes in result.values() for size in sizes])))
     return islice(rows, limited(given))
 
 
-def _histogram(sizes: Sequence[int]) -> tuple[Any, ...]:
+def _size_histogram(sizes: Sequence[int]) -> tuple[Any, ...]:
     """Computes a histogram as `com.codahale.metrics.UniformSnapshot` does."""
     values = np.sort(np.array(sizes, dtype=np.float64))
     if not len(values):
         return 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0
-    low, middle, high = (_quantile(values, share) for share in (0.1, 0.5, 0.95))
+    low, middle, high = (_size_quantile(values, share) for share in (0.1, 0.5, 0.95))
     deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
     return int(values[0]), low, middle, float(values.mean()), high, int(values[-1]), len(values), deviation
 
 
-def _quantile(values: npt.NDArray[np.float64], share: float) -> float:
+def _size_quantile(values: npt.NDArray[np.float64], share: float) -> float:
     place = share * (len(values) + 1)
     position = int(place)
     if position < 1:
@@ -186,6 +186,6 @@ PROCEDURES: Final = {
             "commit_time text, min long, 10th double, 50th double, avg double, 95th double, max long, num_files int, "
             "std_dev double"
         ),
-        _sizes,
+        _show_sizes,
     ),
 }

@@ -169,7 +169,7 @@ def hive_type(schema: Any, *, timestamps: bool) -> str:
         UnsupportedTableError: a union of several types.
     """
     kind = _of_union(schema)[0]
-    name, logical = _named(kind)
+    name, logical = _type_names(kind)
     if logical == "decimal":
         return f"decimal({kind['precision']},{kind.get('scale', 0)})"
     if logical == "date":
@@ -212,7 +212,7 @@ def spark_parameters(
     by_name = {str(field["name"]): field for field in fields}
     # a partition column that the schema lacks is text, never null
     last = [by_name.get(name, {"name": name, "type": "string"}) for name in partition_columns]
-    text = _struct([field for field in fields if field["name"] not in partition_columns] + last)
+    text = _struct_type([field for field in fields if field["name"] not in partition_columns] + last)
     parts = [text[start : start + part_length] for start in range(0, len(text), part_length)]
     result = {"spark.sql.sources.provider": "hudi"}
     if version:
@@ -228,7 +228,7 @@ def spark_parameters(
 def spark_type(schema: Any) -> str:
     """Converts a type to the JSON of Spark's schemas, with the same blanks as Apache Hudi."""
     kind = _of_union(schema)[0]
-    name, logical = _named(kind)
+    name, logical = _type_names(kind)
     if logical == "decimal":
         return f'"decimal({kind["precision"]},{kind.get("scale", 0)})"'
     if logical == "date":
@@ -239,33 +239,33 @@ def spark_type(schema: Any) -> str:
         return '"timestamp_ntz"'
     if name == "array":
         element, nullable = kind["items"], _of_union(kind["items"])[1]
-        return f'{{"type":"array", "elementType":{spark_type(element)},"containsNull":{_bool(nullable)}}}'
+        return f'{{"type":"array", "elementType":{spark_type(element)},"containsNull":{_bool_text(nullable)}}}'
     if name == "map":
         value, nullable = kind["values"], _of_union(kind["values"])[1]
         kinds = f'"keyType":"string","valueType":{spark_type(value)}'
-        return f'{{"type":"map", {kinds},"valueContainsNull":{_bool(nullable)}}}'
+        return f'{{"type":"map", {kinds},"valueContainsNull":{_bool_text(nullable)}}}'
     if name == "record":
-        return _struct(kind["fields"])
+        return _struct_type(kind["fields"])
     return f'"{_SPARK[name]}"'
 
 
-def _struct(fields: Iterable[Field]) -> str:
+def _struct_type(fields: Iterable[Field]) -> str:
     members = []
     for field in fields:
         kind, nullable = _of_union(field["type"])
-        metadata = '{"hudi_type":"BLOB"}' if _named(kind)[1] == "blob" else "{}"
+        metadata = '{"hudi_type":"BLOB"}' if _type_names(kind)[1] == "blob" else "{}"
         name = json.dumps(field["name"], ensure_ascii=False)
         members.append(
-            f'{{"name":{name},"type":{spark_type(kind)},"nullable":{_bool(nullable)},"metadata":{metadata}}}'
+            f'{{"name":{name},"type":{spark_type(kind)},"nullable":{_bool_text(nullable)},"metadata":{metadata}}}'
         )
     return f'{{"type":"struct","fields":[{",".join(members)}]}}'
 
 
-def _bool(value: bool) -> str:
+def _bool_text(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _named(kind: Any) -> tuple[str, str]:
+def _type_names(kind: Any) -> tuple[str, str]:
     """Returns the name of a type, and of its logical type."""
     if isinstance(kind, str):
         return kind, ""

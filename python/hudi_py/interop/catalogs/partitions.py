@@ -67,10 +67,10 @@ def extractor(name: str, fields: tuple[str, ...]) -> Extractor:
 
 
 def _multi_part(path: str) -> Values:
-    return tuple(_value(part) for part in path.split("/")) if path else ()
+    return tuple(_part_value(part) for part in path.split("/")) if path else ()
 
 
-def _value(part: str) -> str:
+def _part_value(part: str) -> str:
     if "=" not in part:
         return part
     pieces = part.rstrip("=").split("=")  # Java's split drops empty parts at the end
@@ -86,8 +86,8 @@ def _hive_style(path: str) -> Values:
     return (pieces[1],)
 
 
-def _date(path: str, parts: int, shown: str) -> Values:
-    numbers = [int(_value(part)) for part in path.split("/")]
+def _date_values(path: str, parts: int, shown: str) -> Values:
+    numbers = [int(_part_value(part)) for part in path.split("/")]
     if len(numbers) != parts:
         raise ValueError
     return (datetime.datetime(*numbers).strftime(shown),)  # type: ignore[arg-type]
@@ -97,8 +97,8 @@ _EXTRACTORS: Mapping[str, Extractor] = {
     "MultiPartKeysValueExtractor": _multi_part,
     "SinglePartPartitionValueExtractor": lambda path: (path.replace("/", "-"),),
     "HiveStylePartitionValueExtractor": _hive_style,
-    "SlashEncodedDayPartitionValueExtractor": lambda path: _date(path, 3, "%Y-%m-%d"),
-    "SlashEncodedHourPartitionValueExtractor": lambda path: _date(path, 4, "%Y-%m-%d-%H"),
+    "SlashEncodedDayPartitionValueExtractor": lambda path: _date_values(path, 3, "%Y-%m-%d"),
+    "SlashEncodedHourPartitionValueExtractor": lambda path: _date_values(path, 4, "%Y-%m-%d-%H"),
     "NonPartitionedExtractor": lambda path: (),
 }
 
@@ -134,18 +134,18 @@ def changes_of(
     there = {values: location for values, location in written.items() if values not in gone}
     return PartitionChanges(
         {values: location for values, location in there.items() if values not in known},
-        {values: place for values, place in there.items() if values in known and not _same(place, known[values])},
-        {values: place for values, place in there.items() if values in known and _same(place, known[values])},
+        {values: place for values, place in there.items() if values in known and not _same_path(place, known[values])},
+        {values: place for values, place in there.items() if values in known and _same_path(place, known[values])},
         tuple(sorted(gone & known.keys())),
     )
 
 
 def same_place(first: str, second: str) -> bool:
     """Tells whether two locations have the same path. As in Apache Hudi, scheme and host do not count (`s3`, `s3a`)."""
-    return _same(first.rstrip("/"), second.rstrip("/"))
+    return _same_path(first.rstrip("/"), second.rstrip("/"))
 
 
-def _same(first: str, second: str) -> bool:
+def _same_path(first: str, second: str) -> bool:
     return first == second or urlsplit(first).path == urlsplit(second).path
 
 
@@ -182,7 +182,7 @@ def partitions_since(state: TableState, since: Synced) -> Touched | None:
     back that far."""
     if state.timeline.start is None or since.time < state.timeline.start:
         return None
-    commits = list(_commits(state, since))
+    commits = list(_commits_since(state, since))
     written: dict[str, None] = {}
     deleted: dict[str, str] = {}
     latest: dict[str, str] = {}
@@ -194,7 +194,7 @@ def partitions_since(state: TableState, since: Synced) -> Touched | None:
         latest |= dict.fromkeys(own, str(instant.time))
     for instant in state.timeline.completed:
         if instant.action is Action.CLEAN:
-            deleted |= dict.fromkeys(_deleted(state, instant), str(instant.time))
+            deleted |= dict.fromkeys(_deleted_partitions(state, instant), str(instant.time))
     dropped = (path for path, time in deleted.items() if path and time > latest.get(path, ""))
     return Touched(tuple(path for path in written if path), tuple(sorted(dropped)))
 
@@ -204,7 +204,7 @@ def all_partitions(state: TableState) -> list[str]:
     return [str(path) for path in metadata_lister(state)[0].partitions() if path]
 
 
-def _commits(state: TableState, since: Synced) -> Iterator[tuple[Instant, CommitMetadata]]:
+def _commits_since(state: TableState, since: Synced) -> Iterator[tuple[Instant, CommitMetadata]]:
     for instant in state.timeline.write_completed:
         late = since.completion is not None and (instant.completion_time or instant.time) > since.completion
         if instant.time > since.time or (late and instant.time < since.time):
@@ -214,7 +214,7 @@ def _commits(state: TableState, since: Synced) -> Iterator[tuple[Instant, Commit
                 continue
 
 
-def _deleted(state: TableState, clean: Instant) -> list[str]:
+def _deleted_partitions(state: TableState, clean: Instant) -> list[str]:
     path = state.timeline.layout.path(clean.file_name)
     try:
         data = state.storage.read(path)

@@ -119,7 +119,7 @@ class _Run:
 
     def _register(self, database: str, wanted: TableEntry, stored: StoredEntry | None) -> Registered:
         now = Synced.now(self.source.timeline)
-        before = None if stored is None else _synced(stored.entry)
+        before = None if stored is None else _last_synced(stored.entry)
         incremental = self.settings.options.get(config.INCREMENTAL)
         report = Registered(self.catalog.name, f"{database}.{wanted.name}", None if now is None else now.time)
         if incremental and before is not None and before == now:
@@ -128,7 +128,7 @@ class _Run:
         seen = self._seen(wanted, before if incremental and not created else None)
         columns_changed = False
         if stored is None:
-            self.catalog.create(_stamped(wanted, None))
+            self.catalog.create(_stamped_entry(wanted, None))
         else:
             columns_changed = _columns_differ(stored.entry, wanted)
             if columns_changed:
@@ -142,7 +142,7 @@ class _Run:
         differs = created or columns_changed or any(counts) or _parameters_differ(current.entry, wanted)
         if self.settings.options.get(config.CONDITIONAL) and not differs:
             now = before
-        final = _stamped(_with_parameters(current.entry, wanted), now, writer=self.catalog.name == config.HMS)
+        final = _stamped_entry(_with_parameters(current.entry, wanted), now, writer=self.catalog.name == config.HMS)
         if final != current.entry:
             self.catalog.alter(current, final, cascade=False)
         return replace(
@@ -205,12 +205,12 @@ def _is_hudi(entry: TableEntry) -> bool:
     return _TIME in entry.parameters or entry.parameters.get("spark.sql.sources.provider", "").lower() == "hudi"
 
 
-def _synced(entry: TableEntry) -> Synced | None:
+def _last_synced(entry: TableEntry) -> Synced | None:
     time = entry.parameters.get(_TIME)
     return None if time is None else Synced(time, entry.parameters.get(_COMPLETION))
 
 
-def _stamped(entry: TableEntry, synced: Synced | None, *, writer: bool = False) -> TableEntry:
+def _stamped_entry(entry: TableEntry, synced: Synced | None, *, writer: bool = False) -> TableEntry:
     """Adds to an entry the table's state, and the release whose entries it imitates."""
     more = {} if synced is None else {_TIME: synced.time}
     if synced is not None and synced.completion is not None:
@@ -223,15 +223,17 @@ def _stamped(entry: TableEntry, synced: Synced | None, *, writer: bool = False) 
 def _columns_differ(stored: TableEntry, wanted: TableEntry) -> bool:
     """Tells whether columns are added, dropped or retyped, ignoring order and case
     (`HiveSchemaUtil.getSchemaDifference`)."""
-    return _types(stored) != _types(wanted) or _comments(wanted) - _comments(stored) != set()
+    return (
+        _column_types(stored) != _column_types(wanted) or _column_comments(wanted) - _column_comments(stored) != set()
+    )
 
 
-def _types(entry: TableEntry) -> dict[str, str]:
+def _column_types(entry: TableEntry) -> dict[str, str]:
     # types of partition columns cannot be changed
     return {column.name.lower(): column.type.lower().replace(" ", "") for column in entry.columns}
 
 
-def _comments(entry: TableEntry) -> set[tuple[str, str]]:
+def _column_comments(entry: TableEntry) -> set[tuple[str, str]]:
     return {(column.name.lower(), column.comment) for column in entry.columns if column.comment}
 
 

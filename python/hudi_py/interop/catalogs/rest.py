@@ -44,7 +44,7 @@ class Polaris:
     def __init__(self, options: Options) -> None:
         base = (options.get(config.POLARIS_URI) or "").rstrip("/")
         prefix = quote(options.get(config.POLARIS_CATALOG) or "", safe="")
-        token = os.environ.get(POLARIS_TOKEN) or _token(base)
+        token = os.environ.get(POLARIS_TOKEN) or _request_token(base)
         self._client = Client(base, {"Authorization": f"Bearer {token}"})
         self._namespaces = f"/v1/{prefix}/namespaces"
         self._tables = f"/polaris/v1/{prefix}/namespaces/{{}}/generic-tables"
@@ -95,13 +95,13 @@ class Polaris:
         self._post(self._namespaces, {"namespace": levels, "properties": {}}, None)
 
     def _get(self, path: str) -> Any:
-        return _found(self._client, path, "Polaris")
+        return _get_object(self._client, path, "Polaris")
 
     def _delete(self, path: str) -> None:
         try:
             self._client.delete(path)
         except HttpError as error:
-            raise _failed("Polaris", error) from error
+            raise _failed_error("Polaris", error) from error
 
     def _post(self, path: str, body: dict[str, Any], table: CatalogTable | None) -> None:
         try:
@@ -109,10 +109,10 @@ class Polaris:
         except HttpError as error:
             if error.status == 409 and table is None:  # another process has created the namespace
                 return
-            raise _failed("Polaris", error) from error
+            raise _failed_error("Polaris", error) from error
 
 
-def _token(base: str) -> str:
+def _request_token(base: str) -> str:
     """Requests a token for the credential in the environment (OAuth 2, client credentials)."""
     identity, value, secret = os.environ.get(POLARIS_CREDENTIAL, "").partition(":")
     if not value:
@@ -129,7 +129,7 @@ def _token(base: str) -> str:
     try:
         answer = Client(base).post_form("/v1/oauth/tokens", form)
     except HttpError as error:
-        raise _failed("Polaris", error) from error
+        raise _failed_error("Polaris", error) from error
     return str(answer["access_token"])
 
 
@@ -189,25 +189,25 @@ class Unity:
         self._call("post", "/schemas", {"name": name, "catalog_name": self._catalog})
 
     def _get(self, path: str) -> Any:
-        return _found(self._client, path, "Unity Catalog")
+        return _get_object(self._client, path, "Unity Catalog")
 
     def _call(self, method: str, *arguments: Any) -> None:
         try:
             getattr(self._client, method)(*arguments)
         except HttpError as error:
-            raise _failed("Unity Catalog", error) from error
+            raise _failed_error("Unity Catalog", error) from error
 
 
-def _found(client: Client, path: str, catalog: str) -> Any:
+def _get_object(client: Client, path: str, catalog: str) -> Any:
     """Gets the object at a path; None if there is none. Raises CatalogError."""
     try:
         return client.get(path)
     except HttpError as error:
         if error.status == 404:
             return None
-        raise _failed(catalog, error) from error
+        raise _failed_error(catalog, error) from error
 
 
-def _failed(service: str, error: HttpError) -> CatalogError:
+def _failed_error(service: str, error: HttpError) -> CatalogError:
     hint = "; check its address" if error.status is None else "; check its credentials" if error.status == 401 else ""
     return CatalogError(f"{service} did not do what it was asked for: {error}{hint}")

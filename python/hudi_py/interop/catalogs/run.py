@@ -72,16 +72,16 @@ def register(
     source = TableState(storage, table, load_timeline(storage, table))
     entries: list[Registered] = []
     for name in settings.catalogs:
-        entries += _registered(name, source, settings, storage_options)
+        entries += _register_with(name, source, settings, storage_options)
     return SyncReport(tuple(entries))
 
 
-def _registered(
+def _register_with(
     catalog: str, source: TableState, settings: SyncSettings, storage_options: Mapping[str, str] | None
 ) -> list[Registered]:
     names, options = settings.names(source.config, catalog), settings.options
     if catalog in (config.HMS, config.GLUE):
-        with closing(_opened(catalog, settings, names, source.storage.uri, storage_options)) as opened:
+        with closing(_open_catalog(catalog, settings, names, source.storage.uri, storage_options)) as opened:
             return register_hive_like(opened, source, settings, names.database, names.table)
     client = Polaris(options) if catalog == config.POLARIS else Unity(options)
     now = Synced.now(source.timeline)
@@ -90,7 +90,7 @@ def _registered(
     return [client.register(where, None if now is None else now.time)]
 
 
-def _opened(
+def _open_catalog(
     catalog: str, settings: SyncSettings, names: TableIdentifier, uri: str, storage_options: Mapping[str, str] | None
 ) -> Catalog:
     options = settings.options

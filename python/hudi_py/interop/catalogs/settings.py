@@ -41,7 +41,7 @@ class SyncSettings:
             enabled = options.get(config.ENABLED) or options.get(config.META_ENABLED)
         if not enabled:
             return None
-        result = cls(options.without_credentials(), _catalogs(options))
+        result = cls(options.without_credentials(), _chosen_catalogs(options))
         needed = {
             config.POLARIS: (config.POLARIS_URI, config.POLARIS_CATALOG),
             config.UNITY: (config.UNITY_URI, config.UNITY_CATALOG),
@@ -83,14 +83,14 @@ class SyncSettings:
 
     @property
     def table_parameters(self) -> dict[str, str]:
-        return _lines(self.options.get(config.TABLE_PROPERTIES))
+        return _parse_lines(self.options.get(config.TABLE_PROPERTIES))
 
     @property
     def serde_parameters(self) -> dict[str, str]:
-        return _lines(self.options.get(config.SERDE_PROPERTIES))
+        return _parse_lines(self.options.get(config.SERDE_PROPERTIES))
 
 
-def _catalogs(options: Options) -> tuple[str, ...]:
+def _chosen_catalogs(options: Options) -> tuple[str, ...]:
     """Returns the catalogs as `HoodieSparkSqlWriter.metaSync` (1.2.0) does: the mode `glue` adds to the named
     classes."""
     chosen = options.get(config.CHOSEN)
@@ -102,12 +102,12 @@ def _catalogs(options: Options) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*tools, *((GLUE,) if mode == GLUE else ()))))
 
 
-def _lines(text: str | None) -> dict[str, str]:
+def _parse_lines(text: str | None) -> dict[str, str]:
     """Parses pairs, one on each line (`ConfigUtils.toMap`, 1.2.0)."""
-    return dict(_pairs(text.splitlines())) if text else {}
+    return dict(_parse_pairs(text.splitlines())) if text else {}
 
 
-def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
+def _parse_pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
     for line in lines:
         key, result, value = line.partition("=")
         if result:

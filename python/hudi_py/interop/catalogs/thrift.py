@@ -120,29 +120,29 @@ def call(protocol: Any, sequence: int, chosen: Method, arguments: Values) -> Any
         thrift.Thrift.TException: the connection or the protocol failed.
     """
     protocol.writeMessageBegin(chosen.name, _CALL, sequence)
-    _write(protocol, of(chosen.arguments), arguments)
+    _write_value(protocol, of(chosen.arguments), arguments)
     protocol.writeMessageEnd()
     protocol.trans.flush()
     _, kind, _ = protocol.readMessageBegin()
-    answer = _read(protocol, STRUCT).value
+    answer = _read_value(protocol, STRUCT).value
     protocol.readMessageEnd()
     if kind == _EXCEPTION:
-        raise ServiceError(f"no answer to {chosen.name}", _text(answer.get(1)))
+        raise ServiceError(f"no answer to {chosen.name}", _raw_text(answer.get(1)))
     for number, raw in answer.items():
         if number in chosen.errors:
-            raise ServiceError(chosen.errors[number], _text(raw.value.get(1)))
+            raise ServiceError(chosen.errors[number], _raw_text(raw.value.get(1)))
     if chosen.returns is None:
         return None
     if 0 not in answer:
         raise ServiceError(f"no result of {chosen.name}", "")
-    return _plain(chosen.returns, answer[0])
+    return _plain_value(chosen.returns, answer[0])
 
 
-def _text(raw: Raw | None) -> str:
+def _raw_text(raw: Raw | None) -> str:
     return raw.value.decode("utf-8", "replace") if raw is not None and raw.code == STRING else ""
 
 
-def _read(protocol: Any, code: int) -> Raw:
+def _read_value(protocol: Any, code: int) -> Raw:
     if code in _SCALARS:
         return Raw(code, getattr(protocol, f"read{_SCALARS[code]}")())
     if code == STRUCT:
@@ -152,23 +152,23 @@ def _read(protocol: Any, code: int) -> Raw:
             _, kind, number = protocol.readFieldBegin()
             if kind == 0:
                 break
-            result[number] = _read(protocol, kind)
+            result[number] = _read_value(protocol, kind)
             protocol.readFieldEnd()
         protocol.readStructEnd()
         return Raw(code, result)
     if code == MAP:
         key, value, size = protocol.readMapBegin()
-        pairs = [(_read(protocol, key), _read(protocol, value)) for _ in range(size)]
+        pairs = [(_read_value(protocol, key), _read_value(protocol, value)) for _ in range(size)]
         protocol.readMapEnd()
         return Raw(code, ((key, value), pairs))
     name = "Set" if code == SET else "List"
     element, size = getattr(protocol, f"read{name}Begin")()
-    items = [_read(protocol, element) for _ in range(size)]
+    items = [_read_value(protocol, element) for _ in range(size)]
     getattr(protocol, f"read{name}End")()
     return Raw(code, (element, items))
 
 
-def _plain(kind: Type, raw: Raw) -> Any:
+def _plain_value(kind: Type, raw: Raw) -> Any:
     """Converts a value of a declared type to Python."""
     if kind.code != raw.code:
         return raw
@@ -177,16 +177,16 @@ def _plain(kind: Type, raw: Raw) -> Any:
         result: dict[str, Any] = {}
         for number, value in raw.value.items():
             name, element = names.get(number, (str(number), None))
-            result[name] = value if element is None else _plain(element, value)
+            result[name] = value if element is None else _plain_value(element, value)
         return result
     if kind.code == LIST:
-        return [_plain(kind.of[0], item) for item in raw.value[1]]
+        return [_plain_value(kind.of[0], item) for item in raw.value[1]]
     if kind.code == MAP:
-        return {_plain(kind.of[0], key): _plain(kind.of[1], value) for key, value in raw.value[1]}
-    return _text(raw) if kind.code == STRING else raw.value
+        return {_plain_value(kind.of[0], key): _plain_value(kind.of[1], value) for key, value in raw.value[1]}
+    return _raw_text(raw) if kind.code == STRING else raw.value
 
 
-def _write(protocol: Any, kind: Type, value: Any) -> None:
+def _write_value(protocol: Any, kind: Type, value: Any) -> None:
     if isinstance(value, Raw):
         _write_raw(protocol, value)
     elif kind.struct is not None:
@@ -197,20 +197,20 @@ def _write(protocol: Any, kind: Type, value: Any) -> None:
             number, declared = kind.struct.fields[name] if name in kind.struct.fields else (int(name), None)
             code = element.code if isinstance(element, Raw) else declared.code if declared is not None else 0
             protocol.writeFieldBegin(name, code, number)
-            _write(protocol, declared or Type(code), element)
+            _write_value(protocol, declared or Type(code), element)
             protocol.writeFieldEnd()
         protocol.writeFieldStop()
         protocol.writeStructEnd()
     elif kind.code == LIST:
         protocol.writeListBegin(kind.of[0].code, len(value))
         for item in value:
-            _write(protocol, kind.of[0], item)
+            _write_value(protocol, kind.of[0], item)
         protocol.writeListEnd()
     elif kind.code == MAP:
         protocol.writeMapBegin(kind.of[0].code, kind.of[1].code, len(value))
         for key, item in value.items():
-            _write(protocol, kind.of[0], key)
-            _write(protocol, kind.of[1], item)
+            _write_value(protocol, kind.of[0], key)
+            _write_value(protocol, kind.of[1], item)
         protocol.writeMapEnd()
     elif kind.code == STRING:
         protocol.writeBinary(value.encode("utf-8"))

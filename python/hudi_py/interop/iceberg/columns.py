@@ -106,20 +106,20 @@ def evolve(
     then = None if history is None or published_at is None else history.at(published_at)
     known: dict[int, int] = {}
     if then is not None:
-        _pair(before, then.record, known)
+        _pair_ids(before, then.record, known)
     ids = _ColumnIds(last_id, known, table)
     fields = ids.members(schema, before, None if query is None else query.record, "")
     older = _older_names(() if history is None or query is None else history.versions, ids.hudi)
-    previous = _names(json.loads(properties.get(NAME_MAPPING, "[]")))
-    current = _current(fields)
+    previous = _mapped_names(json.loads(properties.get(NAME_MAPPING, "[]")))
+    current = _current_names(fields)
     for field in fields:
         if field["name"] in hidden:
             current[_ROOT][field["id"]] = []
-    names, reassigned = _merged(previous, current, older)
-    return IcebergColumns(tuple(fields), ids.last, tuple(_mapping(names, _ROOT)), frozenset(hidden), reassigned)
+    names, reassigned = _merge_names(previous, current, older)
+    return IcebergColumns(tuple(fields), ids.last, tuple(_name_mapping(names, _ROOT)), frozenset(hidden), reassigned)
 
 
-def _pair(fields: Sequence[Json], record: InternalRecord, known: dict[int, int]) -> None:
+def _pair_ids(fields: Sequence[Json], record: InternalRecord, known: dict[int, int]) -> None:
     """Collects Iceberg's ids by Hudi's, for columns with the same names."""
     by_name = {field["name"]: field for field in fields}
     for own in record.fields:
@@ -131,7 +131,7 @@ def _pair(fields: Sequence[Json], record: InternalRecord, known: dict[int, int])
 def _pair_types(kind: Any, own: InternalType, known: dict[int, int]) -> None:
     shape = kind["type"] if isinstance(kind, dict) else None
     if shape == "struct" and isinstance(own, InternalRecord):
-        _pair(kind["fields"], own, known)
+        _pair_ids(kind["fields"], own, known)
     elif shape == "list" and isinstance(own, InternalArray):
         known[own.element_id] = kind["element-id"]
         _pair_types(kind["element"], own.element, known)
@@ -281,7 +281,7 @@ def promotes(old: str, new: str) -> bool:
 
 
 def _with_id(field: pa.Field, given: Json) -> pa.Field:
-    return pa.field(field.name, _type_with_ids(field.type, given["type"]), True, _id(given["id"]))
+    return pa.field(field.name, _type_with_ids(field.type, given["type"]), True, _id_metadata(given["id"]))
 
 
 def _type_with_ids(kind: pa.DataType, given: Any) -> pa.DataType:
@@ -289,17 +289,18 @@ def _type_with_ids(kind: pa.DataType, given: Any) -> pa.DataType:
         by_name = {item["name"]: item for item in given["fields"]}
         return pa.struct([_with_id(item, by_name[item.name]) for item in kind])
     if pa.types.is_map(kind):
-        key = pa.field("key", _type_with_ids(kind.key_type, given["key"]), False, _id(given["key-id"]))
+        key = pa.field("key", _type_with_ids(kind.key_type, given["key"]), False, _id_metadata(given["key-id"]))
         return pa.map_(
-            key, pa.field("value", _type_with_ids(kind.item_type, given["value"]), True, _id(given["value-id"]))
+            key,
+            pa.field("value", _type_with_ids(kind.item_type, given["value"]), True, _id_metadata(given["value-id"])),
         )
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         element = _type_with_ids(kind.value_type, given["element"])
-        return pa.list_(pa.field("element", element, True, _id(given["element-id"])))
+        return pa.list_(pa.field("element", element, True, _id_metadata(given["element-id"])))
     return kind
 
 
-def _id(number: int) -> dict[bytes, bytes]:
+def _id_metadata(number: int) -> dict[bytes, bytes]:
     return {b"PARQUET:field_id": str(number).encode()}
 
 
@@ -307,13 +308,13 @@ def _id(number: int) -> dict[bytes, bytes]:
 _Names = dict[int, dict[int, list[str]]]
 
 
-def _current(fields: Sequence[Json]) -> _Names:
+def _current_names(fields: Sequence[Json]) -> _Names:
     result: _Names = {}
-    _collect(fields, _ROOT, result)
+    _collect_names(fields, _ROOT, result)
     return result
 
 
-def _collect(fields: Sequence[Json], parent: int, names: _Names) -> None:
+def _collect_names(fields: Sequence[Json], parent: int, names: _Names) -> None:
     for field in fields:
         names.setdefault(parent, {})[field["id"]] = [field["name"]]
         _collect_type(field["type"], field["id"], names)
@@ -323,7 +324,7 @@ def _collect_type(kind: Any, parent: int, names: _Names) -> None:
     if not isinstance(kind, dict):
         return
     if kind["type"] == "struct":
-        _collect(kind["fields"], parent, names)
+        _collect_names(kind["fields"], parent, names)
         return
     parts = ("element",) if kind["type"] == "list" else ("key", "value")
     for part in parts:
@@ -349,15 +350,15 @@ def _older_names(versions: Sequence[InternalSchema], hudi: Mapping[int, int]) ->
     return result
 
 
-def _names(mapping: Sequence[Json], parent: int = _ROOT, names: _Names | None = None) -> _Names:
+def _mapped_names(mapping: Sequence[Json], parent: int = _ROOT, names: _Names | None = None) -> _Names:
     names = {} if names is None else names
     for item in mapping:
         names.setdefault(parent, {})[item["field-id"]] = list(item["names"])
-        _names(item.get("fields", ()), item["field-id"], names)
+        _mapped_names(item.get("fields", ()), item["field-id"], names)
     return names
 
 
-def _merged(previous: _Names, current: _Names, older: Mapping[int, Sequence[str]]) -> tuple[_Names, bool]:
+def _merge_names(previous: _Names, current: _Names, older: Mapping[int, Sequence[str]]) -> tuple[_Names, bool]:
     """Merges names of present and former columns; a present column has its name, whoever had it before.
 
     Returns whether a name went from one id to another.
@@ -379,12 +380,12 @@ def _merged(previous: _Names, current: _Names, older: Mapping[int, Sequence[str]
     return merged, reassigned
 
 
-def _mapping(names: _Names, parent: int) -> list[Json]:
+def _name_mapping(names: _Names, parent: int) -> list[Json]:
     result = []
     for number, item in names.get(parent, {}).items():
         if not item:
             continue
-        inner = _mapping(names, number)
+        inner = _name_mapping(names, number)
         entry: Json = {"field-id": number, "names": item}
         result.append({**entry, "fields": inner} if inner else entry)
     return result

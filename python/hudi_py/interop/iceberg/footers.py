@@ -53,12 +53,12 @@ def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
     old_days = any(key in pairs for key in _OLD_CALENDAR)
     leaves = [metadata.schema.column(index) for index in range(len(metadata.schema))]
     int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
-    used = _stored(reading)
+    used = _stored_names(reading)
     old_times = sorted({path.partition(".")[0] for path in int96} & used)
     if old_times:
         return f"column {old_times[0]} has INT96 timestamps"
     read = [field for field in reading.fields if field["name"] not in reading.hidden]
-    for why in _members(list(schema), read, reading.mapping, reading.sources, ""):
+    for why in _member_problems(list(schema), read, reading.mapping, reading.sources, ""):
         return why
     if old_days:
         days = [field.name for field in schema if field.name in used and _has_days(field.type)]
@@ -67,7 +67,7 @@ def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
     return _other_constant(metadata, reading)
 
 
-def _nulls(chunks: Sequence[pq.ColumnChunkMetaData]) -> int | None:
+def _count_nulls(chunks: Sequence[pq.ColumnChunkMetaData]) -> int | None:
     """Counts the nulls; None if a chunk lacks the number."""
     stats = [chunk.statistics for chunk in chunks]
     if any(stat is None or not stat.has_null_count for stat in stats):
@@ -91,33 +91,33 @@ def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, 
             continue
         chunks = [group.column(places[name]) for group in groups]
         counts[field["id"]] = sum(chunk.num_values for chunk in chunks)
-        nulls_there = _nulls(chunks)
+        nulls_there = _count_nulls(chunks)
         if nulls_there is not None:
             nulls[field["id"]] = nulls_there
         if field["type"] in ("float", "double") and not covers_nan(metadata, name):
             continue  # engines for which NaN is the greatest number would skip its rows
-        bounds = _bounds(chunks, arrow.field(name).type, field["type"])
+        bounds = _chunk_bounds(chunks, arrow.field(name).type, field["type"])
         if bounds is not None:
             lower[field["id"]], upper[field["id"]] = bounds
     result: dict[str, Any] = {"value_counts": counts, "null_value_counts": nulls}
     if lower:
         result |= {"lower_bounds": lower, "upper_bounds": upper}
     if len(groups) > 1:
-        result["split_offsets"] = sorted(_start(group) for group in groups)
+        result["split_offsets"] = sorted(_group_start(group) for group in groups)
     return result
 
 
-def _start(group: pq.RowGroupMetaData) -> int:
+def _group_start(group: pq.RowGroupMetaData) -> int:
     column = group.column(0)
     return int(column.dictionary_page_offset or column.data_page_offset)
 
 
-def _stored(reading: Reading) -> set[str]:
+def _stored_names(reading: Reading) -> set[str]:
     names = (reading.stored_name(field["name"]) for field in reading.fields)
     return {name for name in names if name is not None} - set(reading.constant)
 
 
-def _members(
+def _member_problems(
     stored: Sequence[pa.Field], fields: Sequence[Json], mapping: Sequence[Json], sources: Sources | None, path: str
 ) -> Iterator[str]:
     """Yields problems of columns or members of a struct."""
@@ -134,7 +134,7 @@ def _members(
         if entry is None or entry["field-id"] != field["id"]:
             yield f"column {where} is named {name} there, and another column has had that name"
             continue
-        yield from _differs(by_name[name], field["type"], entry.get("fields", ()), inner, where)
+        yield from _type_problems(by_name[name], field["type"], entry.get("fields", ()), inner, where)
     for field in fields:
         entry = next((item for item in mapping if item["field-id"] == field["id"]), None)
         for name in () if entry is None else entry["names"]:
@@ -143,7 +143,7 @@ def _members(
                 yield f"its column {name} is not the table's column {where}"
 
 
-def _differs(
+def _type_problems(
     stored: pa.Field, kind: Any, mapping: Sequence[Json], sources: Sources | None, where: str
 ) -> Iterator[str]:
     if _FIELD_ID in (stored.metadata or {}):
@@ -157,23 +157,27 @@ def _differs(
         return
     shape = kind["type"]
     if shape == "struct" and pa.types.is_struct(result):
-        yield from _members(list(result), kind["fields"], mapping, sources, where)
+        yield from _member_problems(list(result), kind["fields"], mapping, sources, where)
     elif shape == "list" and pa.types.is_list(result):
         inner = None if sources is None else sources.of("element")[1]
         if result.value_field.name != "element":
             name = result.value_field.name
             yield f"column {where} is a list whose elements are named {name}, as in lists of two levels, not element"
             return
-        yield from _differs(result.value_field, kind["element"], _below(mapping, "element"), inner, f"{where}.element")
+        yield from _type_problems(
+            result.value_field, kind["element"], _mapping_below(mapping, "element"), inner, f"{where}.element"
+        )
     elif shape == "map" and pa.types.is_map(result):
         inner = None if sources is None else sources.of("value")[1]
-        yield from _differs(result.key_field, kind["key"], _below(mapping, "key"), None, f"{where}.key")
-        yield from _differs(result.item_field, kind["value"], _below(mapping, "value"), inner, f"{where}.value")
+        yield from _type_problems(result.key_field, kind["key"], _mapping_below(mapping, "key"), None, f"{where}.key")
+        yield from _type_problems(
+            result.item_field, kind["value"], _mapping_below(mapping, "value"), inner, f"{where}.value"
+        )
     else:
         yield f"column {where} is {result} there and a {shape} in Iceberg"
 
 
-def _below(mapping: Sequence[Json], name: str) -> Sequence[Json]:
+def _mapping_below(mapping: Sequence[Json], name: str) -> Sequence[Json]:
     return next((item.get("fields", ()) for item in mapping if name in item["names"]), ())
 
 
@@ -233,11 +237,11 @@ def _other_constant(metadata: pq.FileMetaData, reading: Reading) -> str | None:
 
 
 def _holds_only(chunks: Sequence[Any], stored: pa.DataType, kind: str, value: Any) -> bool:
-    result = _ranges(chunks, stored, kind)
+    result = _chunk_ranges(chunks, stored, kind)
     return bool(result) and {value_bytes(kind, item) for pair in result for item in pair} == {value_bytes(kind, value)}
 
 
-def _ranges(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> list[tuple[Any, Any]]:
+def _chunk_ranges(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> list[tuple[Any, Any]]:
     """Returns the least and greatest value of each chunk that has one; empty if a chunk lacks them."""
     result = []
     for chunk in chunks:
@@ -248,14 +252,14 @@ def _ranges(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> list[tuple
             if stats.has_null_count and stats.null_count == chunk.num_values:
                 continue
             return []
-        low, high = _value(stats.min_raw, stored, kind), _value(stats.max_raw, stored, kind)
+        low, high = _typed_value(stats.min_raw, stored, kind), _typed_value(stats.max_raw, stored, kind)
         if low is None or high is None:
             return []
         result.append((low, high))
     return result
 
 
-def _value(raw: Any, stored: pa.DataType, kind: str) -> Any:
+def _typed_value(raw: Any, stored: pa.DataType, kind: str) -> Any:
     """Converts a stored number or bytes to an Iceberg type; None if that is impossible."""
     if pa.types.is_timestamp(stored) and stored.unit == "ms":
         return raw * 1000
@@ -269,8 +273,8 @@ def _value(raw: Any, stored: pa.DataType, kind: str) -> Any:
     return raw
 
 
-def _bounds(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> tuple[bytes, bytes] | None:
-    result = _ranges(chunks, stored, kind)
+def _chunk_bounds(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> tuple[bytes, bytes] | None:
+    result = _chunk_ranges(chunks, stored, kind)
     if not result:
         return None
     low, high = min(pair[0] for pair in result), max(pair[1] for pair in result)

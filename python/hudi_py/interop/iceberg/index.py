@@ -46,7 +46,7 @@ class Index:
     """Requested time of the newest completed write."""
     completed: frozenset[str] = field(repr=False)
     pending: frozenset[str] = field(repr=False)
-    """Pending instants, in the form of `_text`."""
+    """Pending instants, in the form of `_instant_text`."""
     ranges: Mapping[str, Ranges] = field(repr=False)
     """Ranges by the locations of the manifests."""
 
@@ -58,7 +58,7 @@ class Index:
             digest(config),
             timeline.start or "",
             "" if last is None else last.time,
-            frozenset(map(_text, timeline.completed)),
+            frozenset(map(_instant_text, timeline.completed)),
             frozenset(item.time for item in timeline.pending),
             ranges,
         )
@@ -84,7 +84,7 @@ class Index:
         ):
             # before version 8, blocks of a log become valid without a change of the file
             return None
-        new = [item for item in state.timeline.completed if _text(item) not in self.completed]
+        new = [item for item in state.timeline.completed if _instant_text(item) not in self.completed]
         writes = [item for item in new if item.action.comparable in WRITE_ACTIONS]
         if any(item.action not in _NO_ROWS for item in new if item not in writes):
             return None  # a rollback, restore or an unknown action
@@ -100,7 +100,7 @@ class Index:
     def _follows(self, timeline: Timeline) -> bool:
         """Tells whether all instants that were completed then still count, and none can have been completed and
         archived since."""
-        start, now = timeline.start or "", set(map(_text, timeline.completed))
+        start, now = timeline.start or "", set(map(_instant_text, timeline.completed))
         writes = (item.partition(".") for item in self.completed - now)
         if any(time >= start and action in _WRITES for time, _, action in writes):
             return False  # one was rolled back
@@ -158,5 +158,5 @@ def may_name(ranges: Ranges | None, prefix: str) -> bool:
     return ranges is None or any(low[: len(prefix)] <= prefix <= high for low, high in ranges)
 
 
-def _text(instant: Instant) -> str:
+def _instant_text(instant: Instant) -> str:
     return f"{instant.time}.{instant.action.comparable.value}"

@@ -86,7 +86,7 @@ def write_manifest(entries: Sequence[ManifestEntry], schema: Json, spec: Json) -
             "snapshot_id": entry.snapshot_id,
             "sequence_number": entry.sequence,
             "file_sequence_number": entry.sequence,
-            "data_file": {key: _pairs(value) if key in _MAPS else value for key, value in entry.file.items()},
+            "data_file": {key: _id_pairs(value) if key in _MAPS else value for key, value in entry.file.items()},
         }
         for entry in entries
     )
@@ -96,7 +96,7 @@ def write_manifest(entries: Sequence[ManifestEntry], schema: Json, spec: Json) -
     return out.getvalue()
 
 
-def _pairs(values: Any) -> Any:
+def _id_pairs(values: Any) -> Any:
     """Converts a map with ids as keys to its Avro form, unless it has it already."""
     if not isinstance(values, dict):
         return values
@@ -113,7 +113,7 @@ def read_manifest(data: bytes, manifest: Json, *, whole: bool) -> list[ManifestE
     Raises:
         CorruptFileError: it is not a manifest.
     """
-    records = _records(data, manifest["manifest_path"], None if whole else _brief_schema())
+    records = _read_records(data, manifest["manifest_path"], None if whole else _brief_schema())
     result = []
     for record in records:
         sequence = record.get("sequence_number")
@@ -150,7 +150,7 @@ def manifest_entry(
         "added_snapshot_id": snapshot[0],
         **{f"{name}_files_count": len(item) for name, item in counts.items()},
         **{f"{name}_rows_count": sum(one.file["record_count"] for one in item) for name, item in counts.items()},
-        "partitions": _summaries([entry.file["partition"] for entry in entries], schema, spec),
+        "partitions": _partition_summaries([entry.file["partition"] for entry in entries], schema, spec),
     }
 
 
@@ -174,7 +174,7 @@ def write_list(manifests: Sequence[Json], snapshot_id: int, parent: int | None, 
 
 def read_list(data: bytes, path: str) -> list[Json]:
     """Reads the manifests of a snapshot. Raises CorruptFileError."""
-    return _records(data, path, None)
+    return _read_records(data, path, None)
 
 
 def value_bytes(kind: str, value: Any) -> bytes:
@@ -182,7 +182,7 @@ def value_bytes(kind: str, value: Any) -> bytes:
     if kind == "boolean":
         return b"\x01" if value else b"\x00"
     if isinstance(value, Decimal):
-        value = int(value.scaleb(_scale(kind)).to_integral_value())
+        value = int(value.scaleb(_decimal_scale(kind)).to_integral_value())
     if kind.startswith("decimal"):
         number = int(value)
         return number.to_bytes(max(1, (number + (number < 0)).bit_length() // 8 + 1), "big", signed=True)
@@ -198,11 +198,11 @@ def value_bytes(kind: str, value: Any) -> bytes:
 _EPOCH: Final = date(1970, 1, 1)
 
 
-def _scale(kind: str) -> int:
+def _decimal_scale(kind: str) -> int:
     return int(kind.rpartition(",")[2].rstrip(")"))
 
 
-def _summaries(partitions: Iterable[Mapping[str, Any]], schema: Json, spec: Json) -> list[Json]:
+def _partition_summaries(partitions: Iterable[Mapping[str, Any]], schema: Json, spec: Json) -> list[Json]:
     kinds = {field["id"]: field["type"] for field in schema["fields"]}
     item = list(partitions)
     result = []
@@ -216,7 +216,7 @@ def _summaries(partitions: Iterable[Mapping[str, Any]], schema: Json, spec: Json
     return result
 
 
-def _records(data: bytes, path: str, schema: Any) -> list[Json]:
+def _read_records(data: bytes, path: str, schema: Any) -> list[Json]:
     import fastavro
 
     try:
@@ -231,7 +231,7 @@ def _records(data: bytes, path: str, schema: Any) -> list[Json]:
 # -- Avro schemas
 
 
-def _field(name: str, number: int, kind: Any, optional: bool = False) -> Json:
+def _avro_field(name: str, number: int, kind: Any, optional: bool = False) -> Json:
     if not optional:
         return {"name": name, "type": kind, "field-id": number}
     return {"name": name, "type": ["null", kind], "default": None, "field-id": number}
@@ -242,41 +242,41 @@ def _ids_to(name: str, number: int, key: int, value: int, kind: str) -> Json:
     record = {
         "type": "record",
         "name": f"k{key}_v{value}",
-        "fields": [_field("key", key, "int"), _field("value", value, kind)],
+        "fields": [_avro_field("key", key, "int"), _avro_field("value", value, kind)],
     }
-    return _field(name, number, {"type": "array", "items": record, "logicalType": "map"}, True)
+    return _avro_field(name, number, {"type": "array", "items": record, "logicalType": "map"}, True)
 
 
-def _avro(kind: str) -> Any:
+def _avro_kind(kind: str) -> Any:
     if kind == "date":
         return {"type": "int", "logicalType": "date"}
     if kind.startswith("decimal"):
         precision = int(kind[len("decimal(") :].partition(",")[0])
-        size, scale = minimal_fixed_size(precision), _scale(kind)
+        size, scale = minimal_fixed_size(precision), _decimal_scale(kind)
         parts = {"size": size, "logicalType": "decimal", "precision": precision, "scale": scale}
         return {"type": "fixed", "name": f"decimal_{precision}_{scale}", **parts}
     return kind
 
 
 def _entry_schema(partition: Sequence[tuple[str, str, int]]) -> Json:
-    values = [_field(name, number, _avro(kind), True) for name, kind, number in partition]
+    values = [_avro_field(name, number, _avro_kind(kind), True) for name, kind, number in partition]
     file = [
-        _field("content", 134, "int"),
-        _field("file_path", 100, "string"),
-        _field("file_format", 101, "string"),
-        _field("partition", 102, {"type": "record", "name": "r102", "fields": values}),
-        _field("record_count", 103, "long"),
-        _field("file_size_in_bytes", 104, "long"),
+        _avro_field("content", 134, "int"),
+        _avro_field("file_path", 100, "string"),
+        _avro_field("file_format", 101, "string"),
+        _avro_field("partition", 102, {"type": "record", "name": "r102", "fields": values}),
+        _avro_field("record_count", 103, "long"),
+        _avro_field("file_size_in_bytes", 104, "long"),
         _ids_to("column_sizes", 108, 117, 118, "long"),
         _ids_to("value_counts", 109, 119, 120, "long"),
         _ids_to("null_value_counts", 110, 121, 122, "long"),
         _ids_to("nan_value_counts", 137, 138, 139, "long"),
         _ids_to("lower_bounds", 125, 126, 127, "bytes"),
         _ids_to("upper_bounds", 128, 129, 130, "bytes"),
-        _field("key_metadata", 131, "bytes", True),
-        _field("split_offsets", 132, {"type": "array", "items": "long", "element-id": 133}, True),
-        _field("equality_ids", 135, {"type": "array", "items": "int", "element-id": 136}, True),
-        _field("sort_order_id", 140, "int", True),
+        _avro_field("key_metadata", 131, "bytes", True),
+        _avro_field("split_offsets", 132, {"type": "array", "items": "long", "element-id": 133}, True),
+        _avro_field("equality_ids", 135, {"type": "array", "items": "int", "element-id": 136}, True),
+        _avro_field("sort_order_id", 140, "int", True),
     ]
     return _entry(file)
 
@@ -288,10 +288,10 @@ def _brief_schema() -> Any:
     return fastavro.parse_schema(
         _entry(
             [
-                _field("content", 134, "int"),
-                _field("file_path", 100, "string"),
-                _field("record_count", 103, "long"),
-                _field("file_size_in_bytes", 104, "long"),
+                _avro_field("content", 134, "int"),
+                _avro_field("file_path", 100, "string"),
+                _avro_field("record_count", 103, "long"),
+                _avro_field("file_size_in_bytes", 104, "long"),
             ]
         )
     )
@@ -299,37 +299,37 @@ def _brief_schema() -> Any:
 
 def _entry(file: Sequence[Json]) -> Json:
     fields = [
-        _field("status", 0, "int"),
-        _field("snapshot_id", 1, "long", True),
-        _field("sequence_number", 3, "long", True),
-        _field("file_sequence_number", 4, "long", True),
-        _field("data_file", 2, {"type": "record", "name": "r2", "fields": list(file)}),
+        _avro_field("status", 0, "int"),
+        _avro_field("snapshot_id", 1, "long", True),
+        _avro_field("sequence_number", 3, "long", True),
+        _avro_field("file_sequence_number", 4, "long", True),
+        _avro_field("data_file", 2, {"type": "record", "name": "r2", "fields": list(file)}),
     ]
     return {"type": "record", "name": "manifest_entry", "fields": fields}
 
 
 def _list_schema() -> Json:
     summary = [
-        _field("contains_null", 509, "boolean"),
-        _field("contains_nan", 518, "boolean", True),
-        _field("lower_bound", 510, "bytes", True),
-        _field("upper_bound", 511, "bytes", True),
+        _avro_field("contains_null", 509, "boolean"),
+        _avro_field("contains_nan", 518, "boolean", True),
+        _avro_field("lower_bound", 510, "bytes", True),
+        _avro_field("upper_bound", 511, "bytes", True),
     ]
     items = {"type": "record", "name": "r508", "fields": summary}
     fields = [
-        _field("manifest_path", 500, "string"),
-        _field("manifest_length", 501, "long"),
-        _field("partition_spec_id", 502, "int"),
-        _field("content", 517, "int"),
-        _field("sequence_number", 515, "long"),
-        _field("min_sequence_number", 516, "long"),
-        _field("added_snapshot_id", 503, "long"),
-        _field("added_files_count", 504, "int"),
-        _field("existing_files_count", 505, "int"),
-        _field("deleted_files_count", 506, "int"),
-        _field("added_rows_count", 512, "long"),
-        _field("existing_rows_count", 513, "long"),
-        _field("deleted_rows_count", 514, "long"),
-        _field("partitions", 507, {"type": "array", "items": items, "element-id": 508}, True),
+        _avro_field("manifest_path", 500, "string"),
+        _avro_field("manifest_length", 501, "long"),
+        _avro_field("partition_spec_id", 502, "int"),
+        _avro_field("content", 517, "int"),
+        _avro_field("sequence_number", 515, "long"),
+        _avro_field("min_sequence_number", 516, "long"),
+        _avro_field("added_snapshot_id", 503, "long"),
+        _avro_field("added_files_count", 504, "int"),
+        _avro_field("existing_files_count", 505, "int"),
+        _avro_field("deleted_files_count", 506, "int"),
+        _avro_field("added_rows_count", 512, "long"),
+        _avro_field("existing_rows_count", 513, "long"),
+        _avro_field("deleted_rows_count", 514, "long"),
+        _avro_field("partitions", 507, {"type": "array", "items": items, "element-id": 508}, True),
     ]
     return {"type": "record", "name": "manifest_file", "fields": fields}

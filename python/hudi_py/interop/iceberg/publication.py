@@ -224,10 +224,10 @@ class _Attempt:
         timeline = snapshot.timeline
         columns = self._columns(snapshot, metadata, current_schema(metadata)["fields"])
         state, splits = self._compared(files, snapshot, parent, columns)
-        specs, partitions = _partitions(metadata, snapshot, splits, columns)
+        specs, partitions = _partition_specs(metadata, snapshot, splits, columns)
         if parent is not None and specs.added:  # the default one depends on all partitions
             state, splits = load_state(files, parent), plan_scan(snapshot, self._request).splits
-            specs, partitions = _partitions(metadata, snapshot, splits, columns)
+            specs, partitions = _partition_specs(metadata, snapshot, splits, columns)
         live = {entry.path: entry for entry in state.entries()}
         number = new_id()
         publishing = Publishing(files, snapshot.config, timeline, columns, partitions, live, number)
@@ -361,7 +361,7 @@ def _check_table(config: TableConfig, uri: str) -> None:
         )
 
 
-def _partitions(
+def _partition_specs(
     metadata: Json, snapshot: Snapshot, splits: Sequence[Split], columns: IcebergColumns
 ) -> tuple[Specs, dict[Any, Partition]]:
     specs = Specs(tuple(metadata["partition-specs"]))

@@ -49,7 +49,7 @@ def side_name(slice_prefix: str, kind: str) -> str:
 def write_rows(storage: Storage, split: Split, path: str, columns: IcebergColumns) -> SideFile | None:
     """Writes the rows of a slice that its base file lacks; None if there are none."""
     batches = read_split_on(storage, split) if split.base_file is None else added_rows(storage, split)
-    return _written(storage, path, columns.arrow(split.output_schema), _with_constants(batches, split))
+    return _write_side_file(storage, path, columns.arrow(split.output_schema), _with_constants(batches, split))
 
 
 def replaced_positions(storage: Storage, split: Split) -> Any:
@@ -76,7 +76,7 @@ def write_deletes(storage: Storage, positions: Any, base: str, path: str) -> Sid
             part = pa.array(positions[start : start + _ROW_GROUP], pa.int64())
             yield pa.RecordBatch.from_arrays([pa.repeat(base, len(part)), part], schema=schema)
 
-    made = _written(storage, path, schema, batches())
+    made = _write_side_file(storage, path, schema, batches())
     assert made is not None
     return made
 
@@ -90,22 +90,24 @@ def _with_constants(batches: Iterator[pa.RecordBatch], split: Split) -> Iterator
         yield batch
 
 
-def _written(storage: Storage, path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> SideFile | None:
+def _write_side_file(
+    storage: Storage, path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> SideFile | None:
     footers: list[pq.FileMetaData] = []
     first = next(batches, None)
     if first is None:
         return None
-    with storage.open_output(path) as out, _writer(out, schema, footers) as writer:
+    with storage.open_output(path) as out, _side_writer(out, schema, footers) as writer:
         batch: pa.RecordBatch | None = first
         while batch is not None:
-            writer.write_batch(pa.RecordBatch.from_arrays(_cast(batch, schema), schema=schema), _ROW_GROUP)
+            writer.write_batch(pa.RecordBatch.from_arrays(_cast_columns(batch, schema), schema=schema), _ROW_GROUP)
             batch = next(batches, None)
     size = storage.stat(path)
     assert size is not None
     return SideFile(path, footers[0].num_rows, size.size, footers[0])
 
 
-def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
+def _cast_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
     """Casts columns to types that differ only in names, ids and nullability of their members."""
     return [
         column if column.type.equals(field.type, check_metadata=True) else column.cast(field.type)
@@ -113,7 +115,7 @@ def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
     ]
 
 
-def _writer(out: Any, schema: pa.Schema, footers: list[pq.FileMetaData]) -> pq.ParquetWriter:
+def _side_writer(out: Any, schema: pa.Schema, footers: list[pq.FileMetaData]) -> pq.ParquetWriter:
     # Arrow's statistics ignore NaN, and readers trust them
     floats = {name for name, _ in float_columns(schema)}
     with_statistics = [path for item in schema for path in leaf_paths(item) if path not in floats]

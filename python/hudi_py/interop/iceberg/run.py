@@ -61,7 +61,7 @@ def publish(
     """
     storage = storage_of(table, storage_options)
     settings = Settings(base_files_only, location, max_snapshots)
-    return publish_table(storage, _target(storage, catalog, name, location), settings, options_of(table))
+    return publish_table(storage, _named_target(storage, catalog, name, location), settings, options_of(table))
 
 
 def unpublish(
@@ -78,12 +78,12 @@ def unpublish(
         The number of files deleted; 0 if nothing was published.
     """
     storage = storage_of(table, storage_options)
-    return unpublish_table(storage, _target(storage, catalog, name, None))
+    return unpublish_table(storage, _named_target(storage, catalog, name, None))
 
 
 def target_of(storage: Storage, catalog: CatalogName | None, name: str | None, location: str | None) -> IcebergTarget:
     """Returns the target that options name. Raises ConfigError."""
-    return _target(storage, None if catalog is None else catalog.load(), name, location)
+    return _named_target(storage, None if catalog is None else catalog.load(), name, location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class IcebergPublication:
         try:
             return publish_table(storage, self.target(storage), settings, self.options.values).changed
         except Exception as error:  # whatever failed, the commit is done
-            _warn(storage, what, error)
+            _warn_unpublished(storage, what, error)
             return False
 
     def target(self, storage: Storage) -> IcebergTarget:
@@ -173,10 +173,10 @@ class Republication:
         if self.step is not None:
             self.step.publish(self.storage, f"{done[0].action.value} {newest}")
         elif any(instant.action in _UNDOING for instant in done):
-            _undone(self.storage, self.options, newest)
+            _drop_publication(self.storage, self.options, newest)
 
 
-def _undone(storage: Storage, options: Options, instant: str) -> None:
+def _drop_publication(storage: Storage, options: Options, instant: str) -> None:
     try:
         published = BesideTable(storage, storage.uri).load()
         snapshot = None if published is None else current_snapshot(published.metadata)
@@ -190,10 +190,10 @@ def _undone(storage: Storage, options: Options, instant: str) -> None:
         publish_table(storage, BesideTable(storage, published.metadata["location"]), settings, options.values)
     except Exception as error:  # whatever failed, the action is done
         storage.delete(HINT)
-        _warn(storage, f"the rollback {instant}", error)
+        _warn_unpublished(storage, f"the rollback {instant}", error)
 
 
-def _warn(storage: Storage, what: str, error: Exception) -> None:
+def _warn_unpublished(storage: Storage, what: str, error: Exception) -> None:
     _log.warning(
         "the Iceberg metadata of %s does not show %s: %s; the next commit publishes it, and so does "
         "hudi_py.interop.iceberg.publish (hudi-py iceberg publish)",
@@ -203,7 +203,9 @@ def _warn(storage: Storage, what: str, error: Exception) -> None:
     )
 
 
-def _target(storage: Storage, catalog: Catalog | str | None, name: str | None, location: str | None) -> IcebergTarget:
+def _named_target(
+    storage: Storage, catalog: Catalog | str | None, name: str | None, location: str | None
+) -> IcebergTarget:
     if catalog is None:
         if name is not None:
             raise ConfigError(f"Cannot publish to Iceberg as {name!r} without a catalog: give one, or no name")

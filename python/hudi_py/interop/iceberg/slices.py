@@ -103,7 +103,7 @@ class Publishing:
             bases = ((split.base_file, split) for split in splits)
             to_check = {self.files.located(base.path): split for base, split in bases if base is not None}
         footers = dict(zip(to_check, when_remote(self.files.storage, self._footer, to_check.values()), strict=True))
-        columns = self.columns.with_files(_distinct(footers.values()))
+        columns = self.columns.with_files(_distinct_schemas(footers.values()))
         readings = {location: self._reading(split, columns) for location, split in to_check.items()}
         for location, split in to_check.items():
             why = why_not_read(footers[location], readings[location])
@@ -214,6 +214,6 @@ class Publishing:
         return ManifestEntry(ADDED, self.snapshot_id, None, self.partitions[split.partition].spec_id, file)
 
 
-def _distinct(footers: Iterable[pq.FileMetaData]) -> list[pa.Schema]:
+def _distinct_schemas(footers: Iterable[pq.FileMetaData]) -> list[pa.Schema]:
     """Returns the distinct schemas of files."""
     return list({str(schema): schema for schema in (footer.schema.to_arrow_schema() for footer in footers)}.values())

@@ -93,7 +93,7 @@ def load_state(files: MetadataFiles, snapshot: Json | None) -> SnapshotFiles:
     if snapshot is None:
         return SnapshotFiles()
     manifests = manifests_of(files, snapshot)
-    read = _read(files, manifests)
+    read = _read_manifests(files, manifests)
     ranges = {path: ranges_of(files, (entry.path for entry in entries)) for path, entries in read.items()}
     totals = SnapshotCounts.of(entry for entries in read.values() for entry in entries)
     return SnapshotFiles(tuple(manifests), read, ranges, totals)
@@ -104,9 +104,9 @@ def load_groups(files: MetadataFiles, snapshot: Json, index: Index, groups: Iter
     them. Raises CorruptFileError."""
     places = tuple(prefix for group in groups for prefix in prefixes(files, group))
     manifests = manifests_of(files, snapshot)
-    ranges = {path: index.ranges[path] for path in _paths(manifests) if path in index.ranges}
+    ranges = {path: index.ranges[path] for path in _manifest_paths(manifests) if path in index.ranges}
     some = [manifest for manifest in manifests if _may_name_any(ranges.get(manifest["manifest_path"]), places)]
-    read = _read(files, some)
+    read = _read_manifests(files, some)
     result = {
         path: tuple(entry for entry in entries if entry.path.startswith(places)) for path, entries in read.items()
     }
@@ -119,16 +119,16 @@ def _may_name_any(ranges: Ranges | None, places: Iterable[str]) -> bool:
     return any(may_name(ranges, place) for place in places)
 
 
-def _paths(manifests: Iterable[Json]) -> list[str]:
+def _manifest_paths(manifests: Iterable[Json]) -> list[str]:
     return [manifest["manifest_path"] for manifest in manifests]
 
 
-def _read(files: MetadataFiles, manifests: Sequence[Json]) -> dict[str, tuple[ManifestEntry, ...]]:
+def _read_manifests(files: MetadataFiles, manifests: Sequence[Json]) -> dict[str, tuple[ManifestEntry, ...]]:
     def read(manifest: Json) -> tuple[ManifestEntry, ...]:
         result = read_manifest(files.read(manifest["manifest_path"]), manifest, whole=False)
         return tuple(entry for entry in result if entry.status != REMOVED)
 
-    return dict(zip(_paths(manifests), when_remote(files.storage, read, manifests), strict=True))
+    return dict(zip(_manifest_paths(manifests), when_remote(files.storage, read, manifests), strict=True))
 
 
 def manifests_of(files: MetadataFiles, snapshot: Json) -> list[Json]:
@@ -167,7 +167,7 @@ def make_snapshot(
     writing.add([entry.as_status(EXISTING) for entry in rewritten])
     writing.add([entry.as_status(REMOVED, base.number) for entry in removed])
     manifests = [*writing.manifests, *kept]
-    ranges = {path: state.ranges[path] for path in _paths(kept) if path in state.ranges} | writing.ranges
+    ranges = {path: state.ranges[path] for path in _manifest_paths(kept) if path in state.ranges} | writing.ranges
     content = write_list(manifests, base.number, base.parent, base.sequence)
     location = base.files.write("snapshot", content)
     snapshot = {
@@ -176,7 +176,7 @@ def make_snapshot(
         "sequence-number": base.sequence,
         "timestamp-ms": timestamp_ms,
         "manifest-list": location,
-        "summary": {**_summary(SnapshotCounts.of(added), SnapshotCounts.of(removed), state.totals), **facts},
+        "summary": {**_snapshot_summary(SnapshotCounts.of(added), SnapshotCounts.of(removed), state.totals), **facts},
         "schema-id": base.schema["schema-id"],
     }
     return Made(snapshot, tuple(manifests), ranges, tuple(removed))
@@ -239,7 +239,7 @@ class _Manifests:
         self.manifests.append(manifest_entry(location, len(data), entries, base.schema, spec, snapshot))
 
 
-def _summary(new: SnapshotCounts, old: SnapshotCounts, before: SnapshotCounts) -> dict[str, str]:
+def _snapshot_summary(new: SnapshotCounts, old: SnapshotCounts, before: SnapshotCounts) -> dict[str, str]:
     """Builds the summary, with the names of Iceberg's specification, appendix F. `new` and `old` are the files added
     and removed."""
     all_of = before.plus(new).plus(old, -1)
@@ -320,7 +320,7 @@ def expire(
         first = len(former)
     removed: list[list[ManifestEntry]] | None = None
     if may_be_gone and first < len(former):
-        removed = _removed(files, chain, made)
+        removed = _removed_files(files, chain, made)
         listed: dict[str, set[str]] = {}
         broken = (index for index in range(len(chain) - 1, first, -1) if _any_gone(files, removed[index], listed))
         first = next(broken, first)
@@ -328,7 +328,7 @@ def expire(
         return Expiry()
     # files that a snapshot removed are not needed once all snapshots before it expire; those of the oldest were deleted
     # with these
-    needless = removed[1 : first + 1] if removed is not None else _removed(files, chain[1 : first + 1], made)
+    needless = removed[1 : first + 1] if removed is not None else _removed_files(files, chain[1 : first + 1], made)
     kept = made.manifests if first == len(former) else manifests_of(files, chain[first])
     still = {manifest["manifest_path"] for manifest in kept}
     lists = when_remote(files.storage, lambda item: manifests_of(files, item), chain[:first])
@@ -339,7 +339,7 @@ def expire(
     return Expiry(ids, tuple(sorted(manifests | sides | snapshots)))
 
 
-def _removed(files: MetadataFiles, chain: Sequence[Json], made: Made) -> list[list[ManifestEntry]]:
+def _removed_files(files: MetadataFiles, chain: Sequence[Json], made: Made) -> list[list[ManifestEntry]]:
     """Returns the files that each snapshot removed."""
 
     def of(snapshot: Json) -> list[ManifestEntry]:

@@ -89,7 +89,7 @@ class Inference:
             partition, file_id = PartitionPath(stat.partition_path), FileId(stat.file_id)
             if not stat.path or not self._chosen(partition):
                 continue
-            if not stat.cdc_stats and parse_log_file_name(_name(stat.path)) is not None:
+            if not stat.cdc_stats and parse_log_file_name(_file_name(stat.path)) is not None:
                 # All log files of a commit in one file group become one change, so that each row occurs once
                 logs[partition, file_id].append(stat)
             else:
@@ -121,7 +121,7 @@ class Inference:
         return self._partitions is None or partition in self._partitions
 
     def _of_base_file(self, commit: Commit, partition: PartitionPath, stat: WriteStat) -> Change:
-        after = self._base_file(partition, _name(stat.path), stat.file_size)
+        after = self._base_file(partition, _file_name(stat.path), stat.file_size)
         if stat.cdc_stats:
             logs = [_change_log(self._uri, path, size) for path, size in stat.cdc_stats.items()]
             before = None
@@ -163,14 +163,14 @@ class Inference:
         return FileSlice(partition, file_id, stat.prev_commit, base)
 
     def _of_logs(self, commit: Commit, partition: PartitionPath, file_id: FileId, stats: Sequence[WriteStat]) -> Change:
-        names = {_name(stat.path) for stat in stats}
+        names = {_file_name(stat.path) for stat in stats}
         slices = self._slices(partition, file_id)
         index = next(
             (index for index, slice_ in enumerate(slices) if names & {str(log.name) for log in slice_.log_files}), None
         )
         if index is None or names - {str(log.name) for log in slices[index].log_files}:
             raise self._cleaned(commit, f"log file {sorted(names)[0]}")
-        sizes = {_name(stat.path): stat.file_size for stat in stats}
+        sizes = {_file_name(stat.path): stat.file_size for stat in stats}
         own = [
             replace(log, size=max(log.size, sizes[str(log.name)]))
             for log in slices[index].log_files
@@ -258,7 +258,7 @@ class Inference:
                 compacts = commit.is_compaction or commit.is_log_compaction
                 for stat in commit.metadata.stats:
                     if stat.path:
-                        written = _WrittenFile(commit.sort_key, _name(stat.path), compacts)
+                        written = _WrittenFile(commit.sort_key, _file_name(stat.path), compacts)
                         value[stat.partition_path, stat.file_id].append(written)
         return value
 
@@ -281,7 +281,7 @@ class Inference:
         )
 
 
-def _name(path: str) -> str:
+def _file_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 

@@ -67,7 +67,7 @@ def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
     bounds = (
         time_of(item, timeline, by_completion=by_completion) if item is not None else None for item in (begin, end)
     )
-    first, last = (None if bound is None or bound == _EARLIEST else _bound(bound, zone) for bound in bounds)
+    first, last = (None if bound is None or bound == _EARLIEST else _bound_instant(bound, zone) for bound in bounds)
     span = InstantRange(
         None if isinstance(begin, CommitTimes) else first, None if isinstance(end, CommitTimes) else last
     )
@@ -81,7 +81,7 @@ def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
     )
 
 
-def _bound(value: str | int | date, zone: tzinfo) -> str:
+def _bound_instant(value: str | int | date, zone: tzinfo) -> str:
     """Returns the bound as an instant; digits are compared as given, as in Apache Hudi."""
     text = str(value).strip()
     return text if text.isdecimal() and text.isascii() else parse_instant(value, zone)
@@ -126,15 +126,15 @@ def plan_changes(
         batch_rows=request.batch_rows,
         limit=request.limit,
     )
-    source = _source(snapshot, changes, request)
+    source = _change_source(snapshot, changes, request)
     splits = tuple(
         ChangeSplit(spec, partition, file_id, None, (), source=source, changes=tuple(reversed(item)))
-        for (partition, file_id), item in sorted(changes.items(), key=_order)
+        for (partition, file_id), item in sorted(changes.items(), key=_group_order)
     )
     return ScanPlan(spec, splits, len(inference.touched), len({split.partition for split in splits}))
 
 
-def _order(group: tuple[tuple[PartitionPath, FileId], list[Change]]) -> tuple[str, bool, PartitionPath, FileId]:
+def _group_order(group: tuple[tuple[PartitionPath, FileId], list[Change]]) -> tuple[str, bool, PartitionPath, FileId]:
     """Sorts file groups by their first change, newest last, and replaced groups before new ones: an overwrite deletes a
     key in one and inserts it in the other, at the same time."""
     (partition, file_id), result = group
@@ -142,7 +142,7 @@ def _order(group: tuple[tuple[PartitionPath, FileId], list[Change]]) -> tuple[st
     return oldest.instant, oldest.case is not InferenceCase.REPLACE_COMMIT, partition, file_id
 
 
-def _source(
+def _change_source(
     snapshot: Snapshot, changes: Mapping[tuple[PartitionPath, FileId], Sequence[Change]], request: ScanRequest
 ) -> ChangeSource:
     config = snapshot.config

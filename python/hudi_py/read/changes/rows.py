@@ -73,7 +73,7 @@ def _of_inserted_file(
         if change.own_rows:
             batch = batch.filter(pc.equal(batch.column(COMMIT_TIME), change.instant))
         for part in _small_batches(batch):
-            yield _changes(change, part.num_rows, INSERT, after=row_text(part))
+            yield _change_batch(change, part.num_rows, INSERT, after=row_text(part))
 
 
 def _of_deleted_rows(
@@ -82,7 +82,7 @@ def _of_deleted_rows(
     spec = source.rows if BEFORE in wanted else replace(source.rows, columns=())
     for batch in _rows_before(storage, spec, change):
         for part in _small_batches(batch):
-            yield _changes(change, part.num_rows, DELETE, before=row_text(part))
+            yield _change_batch(change, part.num_rows, DELETE, before=row_text(part))
 
 
 def _of_logs(
@@ -95,10 +95,10 @@ def _of_logs(
     spec = source.rows
     log = spec.open_log(storage, change.logs, instant=change.instant)
     for part in log.parts(spec.table_schema):
-        yield from _compared(storage, spec, change, part, log.spec.merge)
+        yield from _compared_changes(storage, spec, change, part, log.spec.merge)
 
 
-def _compared(
+def _compared_changes(
     storage: Storage, spec: ReadSpec, change: Change, log: LogRecords, settings: MergeSettings
 ) -> Iterator[pa.RecordBatch]:
     old = _images_of(_rows_before(storage, spec, change), spec.table_schema, log.keys)
@@ -113,18 +113,18 @@ def _compared(
         kept = pa.array(np.flatnonzero(removed | added | updated))
         ops = pa.array(np.select([removed, added], [DELETE, INSERT], UPDATE).tolist(), pa.string())
         after = pc.if_else(pa.array(removed), pa.scalar(None, pa.string()), after)
-        yield _changes(change, len(kept), ops.take(kept), before=before.take(kept), after=after.take(kept))
+        yield _change_batch(change, len(kept), ops.take(kept), before=before.take(kept), after=after.take(kept))
 
 
 def _of_change_logs(
     storage: Storage, source: ChangeSource, change: Change, wanted: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yields the records of change logs, completed with the images that the logs lack."""
-    logged = _logged(storage, source, change)
+    logged = _logged_changes(storage, source, change)
     if source.mode is LoggingMode.DATA_BEFORE_AFTER:
         for batch in logged:
             before, after = (record_text(batch.column(name)) for name in (BEFORE, AFTER))
-            yield _changes(change, batch.num_rows, batch.column(OP), before=before, after=after)
+            yield _change_batch(change, batch.num_rows, batch.column(OP), before=before, after=after)
         return
     batches = list(logged)
     old: _Images | None = None
@@ -138,9 +138,9 @@ def _of_change_logs(
         if source.mode is LoggingMode.DATA_BEFORE:
             before = record_text(batch.column(BEFORE))
         else:
-            before = _found(old, batch, INSERT, change)
-        yield _changes(
-            change, batch.num_rows, batch.column(OP), before=before, after=_found(new, batch, DELETE, change)
+            before = _logged_images(old, batch, INSERT, change)
+        yield _change_batch(
+            change, batch.num_rows, batch.column(OP), before=before, after=_logged_images(new, batch, DELETE, change)
         )
 
 
@@ -153,7 +153,7 @@ _READERS: Mapping[InferenceCase, _Reader] = {
 }
 
 
-def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[pa.RecordBatch]:
+def _logged_changes(storage: Storage, source: ChangeSource, change: Change) -> Iterator[pa.RecordBatch]:
     """Yields the records of change logs: `op`, the record key unless they hold both images, and the images as
     structs."""
     names = [name for name in source.mode.columns if name != TS_MS]
@@ -217,7 +217,7 @@ def _looked_up(
     return _images_of(_base_rows(storage, spec, base), spec.table_schema, combined(pa.chunked_array(keys, pa.string())))
 
 
-def _found(images: _Images | None, batch: pa.RecordBatch, without: str, change: Change) -> pa.Array:
+def _logged_images(images: _Images | None, batch: pa.RecordBatch, without: str, change: Change) -> pa.Array:
     """Returns the image of each logged change; null for the operation `without`, which has none."""
     if images is None:
         return pa.nulls(batch.num_rows, pa.string())
@@ -245,7 +245,7 @@ def _rows_before(storage: Storage, spec: ReadSpec, change: Change) -> Iterator[p
             yield from reader.rows()
 
 
-def _changes(
+def _change_batch(
     change: Change, count: int, op: str | pa.Array, *, before: pa.Array | None = None, after: pa.Array | None = None
 ) -> pa.RecordBatch:
     nulls = pa.nulls(count, pa.string())
@@ -269,14 +269,14 @@ def _check_logged(records: pa.RecordBatch, key_fields: Sequence[str], path: str)
     """
     names, op = records.schema.names, records.column(OP)
     known = pa.array((INSERT, UPDATE, DELETE))  # not in the module: it would import pandas
-    _refuse(pc.invert(pc.is_in(op, known)), records, "is none of i, u and d", path)
+    _refuse_records(pc.invert(pc.is_in(op, known)), records, "is none of i, u and d", path)
     for image, without in ((BEFORE, INSERT), (AFTER, DELETE)):
         if image in names:
             wrong = pc.equal(pc.equal(op, without), records.column(image).is_valid())
-            _refuse(wrong, records, f"has or lacks the image {image!r} against its kind", path)
+            _refuse_records(wrong, records, f"has or lacks the image {image!r} against its kind", path)
     differs = list(_key_differs(records, names, key_fields))
     if differs:
-        _refuse(reduce(pc.or_, differs), records, "has images or a record key of different keys", path)
+        _refuse_records(reduce(pc.or_, differs), records, "has images or a record key of different keys", path)
 
 
 def _key_differs(records: pa.RecordBatch, names: Sequence[str], key_fields: Sequence[str]) -> Iterator[pa.Array]:
@@ -303,7 +303,7 @@ def _is_plain(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
 
 
-def _refuse(wrong: pa.Array, records: pa.RecordBatch, what: str, path: str) -> None:
+def _refuse_records(wrong: pa.Array, records: pa.RecordBatch, what: str, path: str) -> None:
     place = pc.index(pc.fill_null(wrong, True), True).as_py()
     if place >= 0:
         raise CorruptFileError(

@@ -65,7 +65,7 @@ def record_text(records: pa.Array) -> pa.Array:
     values = _plain_array(records)
     if pa.types.is_null(values.type):
         return pa.array(["null"] * len(values), pa.string())
-    return pc.fill_null(_text(values), "null")
+    return pc.fill_null(_avro_text(values), "null")
 
 
 def row_text(batch: pa.RecordBatch) -> pa.Array:
@@ -74,36 +74,36 @@ def row_text(batch: pa.RecordBatch) -> pa.Array:
     Raises:
         UnsupportedTableError: a column has a type that Hudi tables do not have.
     """
-    return _object(
-        [(field.name, _value(column)) for field, column in zip(batch.schema, batch.columns, strict=True)],
+    return _json_object(
+        [(field.name, _row_value(column)) for field, column in zip(batch.schema, batch.columns, strict=True)],
         batch.num_rows,
     )
 
 
-def _text(values: pa.Array) -> pa.Array:
+def _avro_text(values: pa.Array) -> pa.Array:
     kind = values.type
     is_ = pa.types
     if is_.is_boolean(kind) or is_.is_integer(kind) or is_.is_floating(kind):
-        return _number(values)
+        return _number_texts(values)
     if is_.is_string(kind) or is_.is_large_string(kind):
-        return _quoted(values, _ESCAPED)
+        return _quoted_texts(values, _ESCAPED)
     if is_.is_fixed_size_binary(kind):
-        return _fixed(values)
+        return _avro_fixed(values)
     if is_.is_binary(kind) or is_.is_large_binary(kind):
         # Value by value: Arrow has no kernel that decodes Latin-1
         texts = [None if value is None else value.decode("latin-1") for value in values.to_pylist()]
-        return _quoted(pa.array(texts, pa.string()), _ESCAPED)
+        return _quoted_texts(pa.array(texts, pa.string()), _ESCAPED)
     if is_.is_struct(kind):
-        return _where_valid(_record(values), values)
+        return _where_valid(_avro_record(values), values)
     if is_.is_map(kind):
         return _where_valid(_avro_map(values), values)
     if is_.is_list(kind) or is_.is_large_list(kind):
         offsets, items = _items_of(values)
-        return _where_valid(_joined(["[", _joined_items(record_text(items), offsets, ", "), "]"]), values)
+        return _where_valid(_joined_texts(["[", _joined_items(record_text(items), offsets, ", "), "]"]), values)
     raise UnsupportedTableError(f"Cannot write a value of type {kind} of a change log: Avro has no such type")
 
 
-def _record(values: pa.StructArray) -> pa.Array:
+def _avro_record(values: pa.StructArray) -> pa.Array:
     names = [field.name for field in values.type]
     members = values.flatten()
     if not names:
@@ -114,24 +114,24 @@ def _record(values: pa.StructArray) -> pa.Array:
     parts: list[pa.Array | str] = ["{"]
     for index, (name, member) in enumerate(zip(names, members, strict=True)):
         parts += [f'{", " if index else ""}"{name}": ', record_text(member)]
-    return _joined([*parts, "}"])
+    return _joined_texts([*parts, "}"])
 
 
-def _fixed(values: pa.FixedSizeBinaryArray) -> pa.Array:
+def _avro_fixed(values: pa.FixedSizeBinaryArray) -> pa.Array:
     size = values.type.byte_width
     filled = values.fill_null(bytes(size)) if values.null_count else values
     bytes_ = np.frombuffer(filled.buffers()[1], np.int8, len(values) * size, filled.offset * size)
     offsets = np.arange(0, len(bytes_) + 1, max(size, 1), dtype=np.int64)
     texts = _joined_items(pa.array(bytes_).cast(pa.string()), offsets[: len(values) + 1], ", ")
-    return _where_valid(_joined(["[", texts, "]"]), values)
+    return _where_valid(_joined_texts(["[", texts, "]"]), values)
 
 
 def _avro_map(values: pa.MapArray) -> pa.Array:
     offsets, entries = _items_of(values)
     keys, items = entries.flatten()
     keys = _plain_array(keys)
-    texts = _java_ordered(_joined([_quoted(keys, _ESCAPED), ": ", record_text(items)]), keys, offsets)
-    return _joined(["{", _joined_items(texts, offsets, ", "), "}"])
+    texts = _java_ordered(_joined_texts([_quoted_texts(keys, _ESCAPED), ": ", record_text(items)]), keys, offsets)
+    return _joined_texts(["{", _joined_items(texts, offsets, ", "), "}"])
 
 
 def _java_ordered(texts: pa.Array, keys: pa.Array, offsets: _Offsets) -> pa.Array:
@@ -147,20 +147,20 @@ def _java_ordered(texts: pa.Array, keys: pa.Array, offsets: _Offsets) -> pa.Arra
     return texts.take(pa.array(np.lexsort((place, bucket, row))))
 
 
-def _object(members: list[tuple[str, pa.Array]], rows: int) -> pa.Array:
+def _json_object(members: list[tuple[str, pa.Array]], rows: int) -> pa.Array:
     if not members:
         return pa.array(["{}"] * rows, pa.string())
-    parts = [_joined([f",{_name(name)}:", text]) for name, text in members]
+    parts = [_joined_texts([f",{_json_name(name)}:", text]) for name, text in members]
     # Every member starts with a comma, and the first comma is removed: Arrow 26 would omit a row of nulls otherwise
-    return pc.replace_substring(_joined(["{", *parts, "}"], skip_nulls=True), "{,", "{", max_replacements=1)
+    return pc.replace_substring(_joined_texts(["{", *parts, "}"], skip_nulls=True), "{,", "{", max_replacements=1)
 
 
-def _name(name: str) -> str:
-    text: str = _quoted(pa.array([name]))[0].as_py()
+def _json_name(name: str) -> str:
+    text: str = _quoted_texts(pa.array([name]))[0].as_py()
     return text
 
 
-def _value(values: pa.Array) -> pa.Array:
+def _row_value(values: pa.Array) -> pa.Array:
     """Formats each value; null for null."""
     values = _plain_array(values)
     for fits, text in _TEXTS:
@@ -169,58 +169,58 @@ def _value(values: pa.Array) -> pa.Array:
     raise UnsupportedTableError(f"Cannot write a column of type {values.type} as JSON; Hudi tables have no such type")
 
 
-def _nothing(values: pa.Array) -> pa.Array:
+def _null_texts(values: pa.Array) -> pa.Array:
     return pa.nulls(len(values), pa.string())
 
 
-def _decimal(values: pa.Array) -> pa.Array:
+def _decimal_texts(values: pa.Array) -> pa.Array:
     zero = pc.equal(values, pa.scalar(0, pa.int64()).cast(pa.decimal128(19, 0)).cast(values.type))
-    return _joined(['{"zero":', zero.cast(pa.string()), "}"])
+    return _joined_texts(['{"zero":', zero.cast(pa.string()), "}"])
 
 
-def _days(values: pa.Array) -> pa.Array:
+def _day_texts(values: pa.Array) -> pa.Array:
     return values.view(pa.int32()).cast(pa.string())
 
 
-def _time(values: pa.Array) -> pa.Array:
+def _time_texts(values: pa.Array) -> pa.Array:
     return values.view(pa.int64()).cast(pa.string())
 
 
-def _timestamp(values: pa.Array) -> pa.Array:
-    return _time(values.cast(pa.timestamp("us", values.type.tz), safe=False))
+def _timestamp_texts(values: pa.Array) -> pa.Array:
+    return _time_texts(values.cast(pa.timestamp("us", values.type.tz), safe=False))
 
 
-def _bytes(values: pa.Array) -> pa.Array:
+def _byte_texts(values: pa.Array) -> pa.Array:
     # Value by value: Arrow has no kernel for Base64
     coded = [None if value is None else base64.b64encode(value).decode() for value in values.to_pylist()]
-    return _joined(['"', pa.array(coded, pa.string()), '"'])
+    return _joined_texts(['"', pa.array(coded, pa.string()), '"'])
 
 
-def _struct(values: pa.StructArray) -> pa.Array:
-    members = [(field.name, _value(member)) for field, member in zip(values.type, values.flatten(), strict=True)]
+def _struct_texts(values: pa.StructArray) -> pa.Array:
+    members = [(field.name, _row_value(member)) for field, member in zip(values.type, values.flatten(), strict=True)]
     if len(members) > _SMALL_MAP:
         order = np.argsort(_scala_order(java_string_hash(pa.array([name for name, _ in members])).view(np.uint32)))
         members = [members[index] for index in order]
-    return _where_valid(_object(members, len(values)), values)
+    return _where_valid(_json_object(members, len(values)), values)
 
 
-def _list(values: pa.Array) -> pa.Array:
+def _list_texts(values: pa.Array) -> pa.Array:
     offsets, items = _items_of(values)
-    texts = pc.fill_null(_value(items), "null")
-    return _where_valid(_joined(["[", _joined_items(texts, offsets, ","), "]"]), values)
+    texts = pc.fill_null(_row_value(items), "null")
+    return _where_valid(_joined_texts(["[", _joined_items(texts, offsets, ","), "]"]), values)
 
 
 def _json_map(values: pa.MapArray) -> pa.Array:
     offsets, entries = _items_of(values)
     keys, items = entries.flatten()
     keys = _plain_array(keys)
-    texts = _joined([_value(keys), ":", _value(items)])
+    texts = _joined_texts([_row_value(keys), ":", _row_value(items)])
     texts, offsets = _scala_ordered(texts, keys, offsets)
     kept = texts.is_valid().to_numpy(zero_copy_only=False)
     if not kept.all():
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])[offsets]
         texts = texts.drop_null()
-    return _where_valid(_joined(["{", _joined_items(texts, offsets, ","), "}"]), values)
+    return _where_valid(_joined_texts(["{", _joined_items(texts, offsets, ","), "}"]), values)
 
 
 def _scala_ordered(texts: pa.Array, keys: pa.Array, offsets: _Offsets) -> tuple[pa.Array, _Offsets]:
@@ -245,7 +245,7 @@ def _scala_order(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
     return rank
 
 
-def _quoted(values: pa.Array, beyond: str = "") -> pa.Array:
+def _quoted_texts(values: pa.Array, beyond: str = "") -> pa.Array:
     """Quotes text; null stays null.
 
     Escapes `"`, `\\`, control characters, and the characters of `beyond` (ranges as in a regular expression).
@@ -254,11 +254,11 @@ def _quoted(values: pa.Array, beyond: str = "") -> pa.Array:
     if pc.any(pc.match_substring_regex(values, f"[{_ALWAYS}{beyond}]")).as_py():
         for plain, short in _SHORT:
             values = pc.replace_substring(values, plain, short)
-        values = _escaped(values, f"[\x00-\x1f{beyond}]")
-    return _joined(['"', values, '"'])
+        values = _escaped_texts(values, f"[\x00-\x1f{beyond}]")
+    return _joined_texts(['"', values, '"'])
 
 
-def _escaped(values: pa.Array, rare: str) -> pa.Array:
+def _escaped_texts(values: pa.Array, rare: str) -> pa.Array:
     mask = pc.fill_null(pc.match_substring_regex(values, rare), False)
     if not pc.any(mask).as_py():
         return values
@@ -272,7 +272,7 @@ def _unicode_escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match.group()):04X}"
 
 
-def _number(values: pa.Array) -> pa.Array:
+def _number_texts(values: pa.Array) -> pa.Array:
     """Formats numbers and booleans as Java does, with NaN and infinities in quotes."""
     if not pa.types.is_floating(values.type):
         return values.cast(pa.string())
@@ -282,16 +282,16 @@ def _number(values: pa.Array) -> pa.Array:
     plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)))
     texts = values.cast(pa.string())
     whole = pc.match_substring_regex(texts, _DIGITS_ONLY)
-    texts = pc.if_else(whole, _joined([texts, ".0"]), texts)
+    texts = pc.if_else(whole, _joined_texts([texts, ".0"]), texts)
     rare = pc.fill_null(pc.invert(plain), False)
     if pc.any(rare).as_py():
         odd = java_float_texts(values.filter(rare))
         named = pc.match_substring_regex(odd, "[Ny]$")  # NaN, Infinity
-        texts = pc.replace_with_mask(texts, rare, pc.if_else(named, _joined(['"', odd, '"']), odd))
+        texts = pc.replace_with_mask(texts, rare, pc.if_else(named, _joined_texts(['"', odd, '"']), odd))
     return texts
 
 
-def _joined(parts: Sequence[pa.Array | str], *, skip_nulls: bool = False) -> pa.Array:
+def _joined_texts(parts: Sequence[pa.Array | str], *, skip_nulls: bool = False) -> pa.Array:
     """Concatenates columns and constants row by row; null if any is null, unless nulls are skipped.
 
     At least one part must be a column and, if nulls are skipped, one a constant.
@@ -340,21 +340,21 @@ def _plain_array(values: pa.Array) -> pa.Array:
 
 
 _TEXTS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Array]]]] = (
-    (pa.types.is_null, _nothing),
-    (pa.types.is_boolean, _number),
-    (pa.types.is_integer, _number),
-    (pa.types.is_floating, _number),
-    (is_text, _quoted),
-    (pa.types.is_decimal, _decimal),
-    (pa.types.is_date32, _days),
-    (pa.types.is_timestamp, _timestamp),
-    (pa.types.is_time32, _days),
-    (pa.types.is_time64, _time),
-    (is_bytes, _bytes),
-    (pa.types.is_struct, _struct),
+    (pa.types.is_null, _null_texts),
+    (pa.types.is_boolean, _number_texts),
+    (pa.types.is_integer, _number_texts),
+    (pa.types.is_floating, _number_texts),
+    (is_text, _quoted_texts),
+    (pa.types.is_decimal, _decimal_texts),
+    (pa.types.is_date32, _day_texts),
+    (pa.types.is_timestamp, _timestamp_texts),
+    (pa.types.is_time32, _day_texts),
+    (pa.types.is_time64, _time_texts),
+    (is_bytes, _byte_texts),
+    (pa.types.is_struct, _struct_texts),
     (pa.types.is_map, _json_map),
-    (pa.types.is_list, _list),
-    (pa.types.is_large_list, _list),
-    (pa.types.is_fixed_size_list, _list),
+    (pa.types.is_list, _list_texts),
+    (pa.types.is_large_list, _list_texts),
+    (pa.types.is_fixed_size_list, _list_texts),
 )
 """Formatters of values by type; the first match counts."""

@@ -59,7 +59,7 @@ def why_not_native(
         HistoryCleanedError: a base file whose footer is read was cleaned.
     """
     # the splits of a plan share one spec
-    unusual = {key: _unusual(spec) for key, spec in {id(split.spec): split.spec for split in splits}.items()}
+    unusual = {key: _unusual_names(spec) for key, spec in {id(split.spec): split.spec for split in splits}.items()}
     known = stored or [()] * len(splits)
     open_ = [_from_path(split, names) for split, names in zip(splits, known, strict=True)]
     many = stored is None or sum(map(bool, open_)) > _MAX_FOOTERS
@@ -67,14 +67,14 @@ def why_not_native(
         _without_footer(split, names if many else ()) or unusual[id(split.spec)]
         for split, names in zip(splits, open_, strict=True)
     ]
-    names = Counter(_name(split) for split, reason in zip(splits, reasons, strict=True) if reason is None)
+    names = Counter(_base_file_name(split) for split, reason in zip(splits, reasons, strict=True) if reason is None)
     for index, split in enumerate(splits):
-        if reasons[index] is None and split.log_files and names[_name(split)] > 1:
+        if reasons[index] is None and split.log_files and names[_base_file_name(split)] > 1:
             reasons[index] = "another base file has the same name"
     alike: dict[str, list[int]] = {}
     for index, split in enumerate(splits):
         if reasons[index] is None:
-            alike.setdefault(_written(split, () if open_[index] else uniform), []).append(index)
+            alike.setdefault(_writer_key(split, () if open_[index] else uniform), []).append(index)
     result = _by_samples(storage, splits, open_, list(alike.values()))
     return [result.get(index, reason) for index, reason in enumerate(reasons)]
 
@@ -95,7 +95,7 @@ def _by_samples(
     return result
 
 
-def _written(split: Split, uniform: Collection[str]) -> str:
+def _writer_key(split: Split, uniform: Collection[str]) -> str:
     """Returns a key that splits share if their files have the same schema."""
     assert split.base_file is not None
     instant = split.base_file.instant
@@ -145,16 +145,16 @@ def _without_footer(split: Split, from_path: Sequence[str]) -> str | None:
         return "it is not a Parquet file"
     if not _GLOB.isdisjoint(path):
         return "its path has characters that Hadoop does not take literally"
-    if split.log_files and not _PLAIN_NAME.fullmatch(_name(split)):
+    if split.log_files and not _PLAIN_NAME.fullmatch(_base_file_name(split)):
         return "readers may spell the name of its base file in different ways"
     return None
 
 
-def _name(split: Split) -> str:
+def _base_file_name(split: Split) -> str:
     return "" if split.base_file is None else str(split.base_file.name)
 
 
-def _unusual(spec: ReadSpec) -> str | None:
+def _unusual_names(spec: ReadSpec) -> str | None:
     names = [name.lower() for name in spec.table_schema.names]
     if _METADATA in names:
         return f"the table has a column {_METADATA}, as readers do"
@@ -172,7 +172,7 @@ def _by_footer(storage: Storage, split: Split, from_path: Sequence[str]) -> str 
         metadata = read_metadata(storage, split.base_file.path)
         values = dict(split.partition_values)
         other = next((name for name in from_path if not _holds_only(metadata, name, values[name])), None)
-        return _by_path(other) if other is not None else _differs(metadata, split.spec)
+        return _by_path(other) if other is not None else _footer_difference(metadata, split.spec)
     except FileNotFoundError as error:
         raise missing_file(storage, split, error) from error
 
@@ -199,7 +199,7 @@ def _holds_only(metadata: pq.FileMetaData, name: str, value: pa.Scalar) -> bool:
     return True
 
 
-def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
+def _footer_difference(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
     # not the reader's schema, in which timestamps of old files are already converted
     schema = metadata.schema.to_arrow_schema()
     pairs = metadata.metadata or {}
@@ -215,7 +215,7 @@ def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
         if schema.get_field_index(name) < 0:
             continue  # null, for any reader
         result = schema.field(name).type
-        if not _same(result, kind):
+        if not _same_type(result, kind):
             return f"column {name} is {result} in the file and {kind} in the table"
         if name in int96:
             return f"column {name} holds INT96 timestamps"
@@ -224,18 +224,18 @@ def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
     return None
 
 
-def _same(source: pa.DataType, kind: pa.DataType) -> bool:
+def _same_type(source: pa.DataType, kind: pa.DataType) -> bool:
     """Tells whether types are equal, ignoring nullability and the names of list and map elements."""
     if pa.types.is_struct(kind):
         if not pa.types.is_struct(source) or [field.name for field in source] != [field.name for field in kind]:
             return False
-        return all(_same(mine.type, other.type) for mine, other in zip(source, kind, strict=True))
+        return all(_same_type(mine.type, other.type) for mine, other in zip(source, kind, strict=True))
     if pa.types.is_map(kind):
         if not pa.types.is_map(source):
             return False
-        return _same(source.key_type, kind.key_type) and _same(source.item_type, kind.item_type)
+        return _same_type(source.key_type, kind.key_type) and _same_type(source.item_type, kind.item_type)
     if pa.types.is_list(kind):
-        return pa.types.is_list(source) and _same(source.value_type, kind.value_type)
+        return pa.types.is_list(source) and _same_type(source.value_type, kind.value_type)
     return bool(source.equals(kind))
 
 

@@ -29,7 +29,7 @@ def explain_plan(plan: ScanPlan, *, query_type: str, state: str, limit: int | No
     if plan.note is not None:
         lines.insert(1, f"  note        {plan.note}")
     if spec.keys is not None:
-        lines.append(f"  keys        {_shown(sorted(spec.keys))}")
+        lines.append(f"  keys        {_shown_keys(sorted(spec.keys))}")
     lines += [
         f"  limit       {'-' if limit is None else limit}",
         f"  listed by   {plan.listed_by}",
@@ -66,7 +66,7 @@ def _pruning_lines(plan: ScanPlan) -> Iterator[str]:
 def _split_lines(plan: ScanPlan) -> Iterator[str]:
     """Yields a line for each of the first splits."""
     for split in plan.splits[:_MAX_SPLITS]:
-        yield f"    {split.partition or '.'}/{split.file_id}  {_kind(split)}  {show_bytes(split.size)}"
+        yield f"    {split.partition or '.'}/{split.file_id}  {_split_kind(split)}  {show_bytes(split.size)}"
     if len(plan.splits) > _MAX_SPLITS:
         yield f"    ... and {len(plan.splits) - _MAX_SPLITS:,} more"
 
@@ -87,7 +87,7 @@ def log_plan(plan: ScanPlan, state: str, seconds: float) -> None:
     )
 
 
-def _kind(split: Split) -> str:
+def _split_kind(split: Split) -> str:
     if isinstance(split, ChangeSplit):
         return f"changes of {len(split.changes)} commits"
     if not split.merged:
@@ -95,6 +95,6 @@ def _kind(split: Split) -> str:
     return f"base + {len(split.log_files)} log" if split.base_file else f"{len(split.log_files)} log"
 
 
-def _shown(keys: Sequence[str]) -> str:
+def _shown_keys(keys: Sequence[str]) -> str:
     more = f", ... ({len(keys):,} in all)" if len(keys) > 3 else ""
     return ", ".join(keys[:3]) + more

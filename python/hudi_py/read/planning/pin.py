@@ -41,7 +41,7 @@ class PlanPin:
 
     @classmethod
     def of(cls, state: Pin, splits: Iterable[Split], *, without_base: int = 0) -> PlanPin:
-        return cls(state, tuple(_digest(split) for split in splits), without_base)
+        return cls(state, tuple(_split_digest(split) for split in splits), without_base)
 
     def encode(self) -> str:
         """Encodes the pin as text. It holds no secrets and is the same in every process."""
@@ -95,7 +95,7 @@ class PlanPin:
         Raises:
             HistoryCleanedError: one of them was cleaned.
         """
-        by_digest = {_digest(split): split for split in splits}
+        by_digest = {_split_digest(split): split for split in splits}
         missing = [digest for digest in self.slices if digest not in by_digest]
         if missing:
             raise HistoryCleanedError(
@@ -118,7 +118,7 @@ def load_pinned(path: str, options: Options) -> tuple[TableState, PlanPin | None
     return state.at(state.timeline.at(pin.state)), pin
 
 
-def _digest(split: Split) -> str:
+def _split_digest(split: Split) -> str:
     # row groups depend on the filter, which may differ from the pinned plan's
     text = json.dumps(_as_json(split, ("spec", "row_groups", "without_base", "known_values")))
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()

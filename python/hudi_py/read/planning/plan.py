@@ -67,18 +67,18 @@ def plan_scan(
     """
     config, uri = snapshot.config, snapshot.storage.uri
     spec = _rows_of(snapshot, request)
-    candidates = _candidates(snapshot, request, spec, view)
+    candidates = _candidate_slices(snapshot, request, spec, view)
     every = candidates.view.partitions()
     check_known(every, snapshot, request)
     sought = SoughtRows(snapshot, request, spec, candidates.metadata, given=candidates.given, escaped=escaped)
     partitions, steps = prune_partitions(sought, every)
-    slices = _slices(candidates.view, partitions, snapshot, request.query_type)
+    slices = _newest_slices(candidates.view, partitions, snapshot, request.query_type)
     check_slices(config, slices, uri, request.bootstrap_sources)
     if any(slice_.log_files for slice_ in slices):
         spec = replace(spec, logs=log_spec(snapshot, request))
     sought.merged = not candidates.given and request.use_metadata and _is_newest_of_each(spec)
     slices, more = prune_slices(sought, slices)
-    splits = _splits(snapshot, spec, slices, escaped=escaped)
+    splits = _split_slices(snapshot, spec, slices, escaped=escaped)
     return ScanPlan(spec, splits, len(every), len(partitions), candidates.listed_by, (*steps, *more))
 
 
@@ -97,7 +97,9 @@ class _Candidates:
         return "commits" if self.given else "storage" if self.view.lister.is_storage else "metadata table"
 
 
-def _candidates(snapshot: Snapshot, request: ScanRequest, spec: ReadSpec, view: FileSystemView | None) -> _Candidates:
+def _candidate_slices(
+    snapshot: Snapshot, request: ScanRequest, spec: ReadSpec, view: FileSystemView | None
+) -> _Candidates:
     if view is None:
         view = snapshot.view(by_metadata=request.use_metadata, read_damaged=request.read_damaged)
         return _Candidates(view, view.lister.metadata if isinstance(view.lister, MetadataLister) else None, given=False)
@@ -105,7 +107,9 @@ def _candidates(snapshot: Snapshot, request: ScanRequest, spec: ReadSpec, view: 
     return _Candidates(view, snapshot.metadata("files are not pruned by it") if prunes else None, given=True)
 
 
-def _splits(snapshot: Snapshot, spec: ReadSpec, slices: Sequence[FileSlice], *, escaped: bool) -> tuple[Split, ...]:
+def _split_slices(
+    snapshot: Snapshot, spec: ReadSpec, slices: Sequence[FileSlice], *, escaped: bool
+) -> tuple[Split, ...]:
     """Builds one split for each slice, with the values from its partition's path."""
     values = {
         path: path_values(snapshot.config, snapshot.schema, path, snapshot.storage.uri, escaped=escaped)
@@ -196,7 +200,7 @@ def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list
     """Divides splits without logs that are larger than `target_bytes` at row groups; keeps the others."""
     result: list[list[Split]] = [[split] for split in splits]
     large = [index for index, split in enumerate(splits) if is_divided(split, target_bytes)]
-    divided = in_threads(lambda index: _divide(storage, splits[index], target_bytes), large)
+    divided = in_threads(lambda index: _divide_split(storage, splits[index], target_bytes), large)
     for index, parts in zip(large, divided, strict=True):
         result[index] = parts
     return [part for parts in result for part in parts]
@@ -207,7 +211,7 @@ def is_divided(split: Split, target_bytes: int) -> bool:
     return not split.merged and split.size > target_bytes
 
 
-def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
+def _divide_split(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
     assert split.base_file is not None
     try:
         with BaseFileReader(storage, split.base_file) as reader:
@@ -225,7 +229,7 @@ def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
     return parts if len(parts) > 1 else [split]
 
 
-def _slices(
+def _newest_slices(
     view: FileSystemView, partitions: Sequence[PartitionPath], snapshot: Snapshot, query_type: str
 ) -> list[FileSlice]:
     """Returns the newest slices, in order of partition and file group."""

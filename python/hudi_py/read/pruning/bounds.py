@@ -57,7 +57,7 @@ def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) ->
             if statistics is None:
                 return None
             nulls = statistics.null_count if statistics.has_null_count else None
-            low, high = _bounds(statistics, column.kind)
+            low, high = _footer_bounds(statistics, column.kind)
             return Bounds(low, high, nulls, chunk.num_rows)
 
         return bounds
@@ -69,7 +69,7 @@ _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
 """Microseconds per timestamp unit."""
 
 
-def _bounds(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
+def _footer_bounds(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
     """Returns the smallest and greatest value in a footer's statistics; None if unknown."""
     try:
         if not statistics.has_min_max:
@@ -115,7 +115,7 @@ def may_be_true(node: Node, bounds: BoundsOf) -> bool:
         result = bounds(node.operand.operand)
         return result is None or result.nulls is None or result.rows is None or result.nulls < result.rows
     if isinstance(node, Comparison):
-        return _compare(node, bounds)
+        return _compare_bounds(node, bounds)
     if isinstance(node, Membership) and isinstance(node.operand, Column) and _same_order(node.operand.kind, node.kind):
         return _may_have_one_of(bounds(node.operand), node.items)
     return True
@@ -124,11 +124,11 @@ def may_be_true(node: Node, bounds: BoundsOf) -> bool:
 def _may_have_one_of(bounds: Bounds | None, items: Iterable[Any]) -> bool:
     if bounds is None or bounds.low is None:
         return True
-    low, high = _value(bounds.low), _value(bounds.high)
-    return any(item != item or low <= item <= high for item in map(_value, items))
+    low, high = _comparable_value(bounds.low), _comparable_value(bounds.high)
+    return any(item != item or low <= item <= high for item in map(_comparable_value, items))
 
 
-def _compare(node: Comparison, bounds: BoundsOf) -> bool:
+def _compare_bounds(node: Comparison, bounds: BoundsOf) -> bool:
     left, right, operator = node.left, node.right, node.operator
     if isinstance(left, Literal) and isinstance(right, Column):
         left, right = right, left
@@ -142,7 +142,7 @@ def _compare(node: Comparison, bounds: BoundsOf) -> bool:
     result = bounds(left)
     if result is None or result.low is None:
         return True
-    low, high, value = _value(result.low), _value(result.high), _value(right.value)
+    low, high, value = _comparable_value(result.low), _comparable_value(result.high), _comparable_value(right.value)
     if value != value or (operator in (">", ">=") and pa.types.is_floating(left.kind)):
         return True
     possible = {"=": low <= value <= high, "<": low < value, "<=": low <= value, ">": high > value, ">=": high >= value}
@@ -161,7 +161,7 @@ def _same_order(column: pa.DataType, compared: pa.DataType) -> bool:
     return bool((pa.types.is_integer(column) or pa.types.is_decimal(column)) and exact)
 
 
-def _value(value: Any) -> Any:
+def _comparable_value(value: Any) -> Any:
     """Converts a statistic or constant to comparable form: dates as days and timestamps as microseconds since the
     epoch."""
     if isinstance(value, datetime.datetime):

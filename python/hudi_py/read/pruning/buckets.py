@@ -61,7 +61,7 @@ class BucketHashing:
         wanted = self.fields or key_fields
         if not wanted or not set(wanted) <= set(key_fields):
             return None
-        readings = _readings(key, key_fields)
+        readings = _key_readings(key, key_fields)
         if readings is None:
             return None
         return {bucket_of_values([values[name] for name in wanted], self.count) for values in readings}
@@ -120,7 +120,7 @@ def buckets_of(
     return BucketHashing(count, fields, BucketRules(expressions, count) if expressions and count else None)
 
 
-def _readings(key: str, fields: Sequence[str]) -> list[dict[str, str | None]] | None:
+def _key_readings(key: str, fields: Sequence[str]) -> list[dict[str, str | None]] | None:
     """Returns the possible values of the key columns in a record key; None if it is ambiguous."""
     if len(fields) == 1:
         if "," in key and ":" in key:
@@ -156,14 +156,14 @@ def _by_bucket(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] |
     counts: set[int] = set()
     for path, own in parts.items():
         those = buckets.in_partition(path)
-        numbers = _numbers(sought, those)
+        numbers = _bucket_numbers_of(sought, those)
         result = None if numbers is None else those.slices(own, numbers)
         kept += own if result is None else result
         counts |= set() if result is None else {those.count}
     return Kept(kept, "of " + " or ".join(map(str, sorted(counts)))) if counts else None
 
 
-def _numbers(sought: SoughtRows, buckets: BucketHashing) -> set[int] | None:
+def _bucket_numbers_of(sought: SoughtRows, buckets: BucketHashing) -> set[int] | None:
     """Returns the buckets that may hold sought rows; None if any may."""
     config = sought.snapshot.config
     by_key = None if sought.keys is None else buckets.of_keys(sought.keys, config)

@@ -78,7 +78,7 @@ class ExpressionIndexes:
         unclear = {*ignored}
         if history is not None:
             unclear.update(path.partition(".")[0] for path, _ in history.repairs)
-        known = [] if history is not None and history.query is not None else list(map(_index, definitions))
+        known = [] if history is not None and history.query is not None else list(map(_usable_index, definitions))
         self._indexes = [
             (index, result)
             for index in known
@@ -162,7 +162,7 @@ class ExpressionIndexes:
             return None
 
 
-def _index(definition: IndexDefinition) -> _Index | None:
+def _usable_index(definition: IndexDefinition) -> _Index | None:
     """Builds an index from its definition; None if it is no expression index, or comes from a later release."""
     kinds = ("column_stats", "bloom_filters")
     fields = definition.source_fields

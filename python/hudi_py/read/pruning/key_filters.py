@@ -36,10 +36,10 @@ def _by_bloom_filter(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSl
     if not among or sought.metadata is None:
         return None
     filters = bloom_filters(sought.metadata, [(file.partition, str(file.name)) for file in among])
-    wanted = _array(keys)
+    wanted = _sorted_keys(keys)
     matches = {place: item.might_contain_any(wanted) for place, item in filters.items()}
     sought.answered |= matches.keys()
-    return Kept(_matching(slices, matches), counted(len(keys), "key"))
+    return Kept(_matching_slices(slices, matches), counted(len(keys), "key"))
 
 
 def _by_footer(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] | None:
@@ -51,12 +51,14 @@ def _by_footer(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] |
     if not 1 < len(left) <= _MAX_FOOTERS:
         return None
     result = in_threads(lambda file: _may_have(sought.snapshot.storage, file, keys), left)
-    return Kept(_matching(slices, dict(zip(map(place_of, left), result, strict=True))), counted(len(keys), "key"))
+    return Kept(
+        _matching_slices(slices, dict(zip(map(place_of, left), result, strict=True))), counted(len(keys), "key")
+    )
 
 
 def _may_have(storage: Storage, file: BaseFile, keys: frozenset[str]) -> bool:
     """Tells whether a base file may have one of the keys, by the bounds and the bloom filter in its footer."""
-    wanted = _array(keys)
+    wanted = _sorted_keys(keys)
     try:
         with open_base_file(storage, file.path) as opened:
             footer = opened.footer
@@ -82,7 +84,7 @@ def _has_row_groups(file: OpenBaseFile, keys: frozenset[str]) -> bool:
     return bool(row_groups_to_read(file.parquet, groups, Filter("", node.columns(), predicate=node)))
 
 
-def _array(keys: frozenset[str]) -> pa.Array:
+def _sorted_keys(keys: frozenset[str]) -> pa.Array:
     return pa.array(sorted(keys), pa.string())
 
 
@@ -91,7 +93,7 @@ def _without_logs(slices: Sequence[FileSlice]) -> list[BaseFile]:
     return [slice_.base_file for slice_ in slices if slice_.base_file is not None and not slice_.log_files]
 
 
-def _matching(slices: Sequence[FileSlice], matches: Mapping[tuple[str, str], bool]) -> list[FileSlice]:
+def _matching_slices(slices: Sequence[FileSlice], matches: Mapping[tuple[str, str], bool]) -> list[FileSlice]:
     """Removes slices without logs whose base file does not match."""
     missed = {id(file) for file in _without_logs(slices) if not matches.get(place_of(file), True)}
     return [slice_ for slice_ in slices if id(slice_.base_file) not in missed]

@@ -40,15 +40,15 @@ def texts_of_filter(condition: Filter | None) -> dict[str, frozenset[str]]:
     """
     result: dict[str, frozenset[str]] = {}
     for node in condition.conjuncts() if condition is not None else ():
-        column, kind, values = _compared(node)
-        texts = None if column is None else _texts(column, kind, values)
+        column, kind, values = _compared_constants(node)
+        texts = None if column is None else _constant_texts(column, kind, values)
         if column is not None and texts is not None:
             name = column.path[0]
             result[name] = result.get(name, texts) & texts
     return result
 
 
-def _texts(column: Column, kind: pa.DataType, values: tuple[object, ...]) -> frozenset[str] | None:
+def _constant_texts(column: Column, kind: pa.DataType, values: tuple[object, ...]) -> frozenset[str] | None:
     if _is_exact(column, kind, values):
         return frozenset(map(str, values))
     ordered = pa.types.is_float64(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
@@ -129,12 +129,12 @@ def _record_keys(values: Mapping[str, frozenset[object]]) -> Iterator[str]:
 
 
 def _equal_to(node: Node) -> Iterator[tuple[str, frozenset[object]]]:
-    column, kind, values = _compared(node)
+    column, kind, values = _compared_constants(node)
     if column is not None and _is_exact(column, kind, values):
         yield column.path[0], frozenset(values)
 
 
-def _compared(node: Node) -> tuple[Column | None, pa.DataType, tuple[object, ...]]:
+def _compared_constants(node: Node) -> tuple[Column | None, pa.DataType, tuple[object, ...]]:
     """Returns the column that the node compares with constants for equality, if any, the type of the comparison, and
     the constants."""
     if isinstance(node, Comparison) and node.operator in ("=", "<=>"):

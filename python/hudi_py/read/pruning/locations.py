@@ -22,7 +22,7 @@ from hudi_py.read.pruning.pruner import Kept, Pruner, SoughtRows, both
 _MAX_VALUES: Final = 10_000
 
 
-def _applies(sought: SoughtRows) -> bool:
+def _is_applicable(sought: SoughtRows) -> bool:
     metadata = sought.metadata
     known = sought.is_newest and sought.merged and metadata is not None and metadata.has(RECORD_INDEX)
     return known and (sought.keys is not None or bool(sought.texts))
@@ -37,7 +37,7 @@ def _by_location(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice]
         return Kept(slices, "not used: record keys are not known to be unique in the table")
     result = sought.looked_up(lambda: _secondary_keys(sought, metadata))
     keys, name = (sought.keys, "") if result is None else (both(sought.keys, result[0]), result[1])
-    places = None if keys is None else _places(sought, metadata, keys)
+    places = None if keys is None else _key_places(sought, metadata, keys)
     if keys is None or places is None:
         return None
     kept = [slice_ for slice_ in slices if (slice_.partition, slice_.file_id) in places]
@@ -73,7 +73,7 @@ def _secondary_keys(sought: SoughtRows, metadata: MetadataTable) -> tuple[frozen
     return None if keys is None else (keys, ", ".join(names))
 
 
-def _places(sought: SoughtRows, metadata: MetadataTable, keys: frozenset[str]) -> set[tuple[str, str]] | None:
+def _key_places(sought: SoughtRows, metadata: MetadataTable, keys: frozenset[str]) -> set[tuple[str, str]] | None:
     """Returns (partition, file group) of these keys; None if the record index is not conclusive.
 
     A merge-on-read table may have a key that its index lacks: Apache Hudi 1.2.0 removes the key when a log deletes the
@@ -91,4 +91,4 @@ def _places(sought: SoughtRows, metadata: MetadataTable, keys: frozenset[str]) -
     return set().union(*result.values())
 
 
-BY_LOCATION: Final = Pruner("record index", _applies, _by_location)
+BY_LOCATION: Final = Pruner("record index", _is_applicable, _by_location)

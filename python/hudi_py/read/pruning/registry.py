@@ -48,15 +48,15 @@ OF_SLICES: Final[tuple[Pruner[FileSlice], ...]] = (
 
 def prune_partitions(sought: SoughtRows, paths: list[PartitionPath]) -> tuple[list[PartitionPath], tuple[Pruned, ...]]:
     """Returns the partitions that may hold sought rows, and what each step left out."""
-    return _pruned(sought, OF_PARTITIONS, paths, "partitions")
+    return _apply_pruners(sought, OF_PARTITIONS, paths, "partitions")
 
 
 def prune_slices(sought: SoughtRows, slices: list[FileSlice]) -> tuple[list[FileSlice], tuple[Pruned, ...]]:
     """Returns the file slices that may hold sought rows, and what each step left out."""
-    return _pruned(sought, OF_SLICES, slices, "slices")
+    return _apply_pruners(sought, OF_SLICES, slices, "slices")
 
 
-def _pruned(
+def _apply_pruners(
     sought: SoughtRows, pruners: tuple[Pruner[T], ...], items: list[T], what: str
 ) -> tuple[list[T], tuple[Pruned, ...]]:
     """Applies all pruners; steps that could leave nothing out are not reported."""

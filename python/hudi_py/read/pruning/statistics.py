@@ -43,7 +43,7 @@ class Statistics:
         if history is not None and history.query is not None:
             unclear = set(schema.names)
         unclear.update(ignored)
-        self._conjuncts = [node for node in conjuncts if _usable(node, schema)]
+        self._conjuncts = [node for node in conjuncts if _is_usable(node, schema)]
         self._columns = {
             item.path[0]: item.kind
             for node in self._conjuncts
@@ -139,7 +139,7 @@ def bounds_over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
     )
 
 
-def _usable(node: Node, schema: pa.Schema) -> bool:
+def _is_usable(node: Node, schema: pa.Schema) -> bool:
     return any(
         isinstance(part, Column)
         and len(part.path) == 1
@@ -154,7 +154,7 @@ def _is_always_known(kind: pa.DataType) -> bool:
     return not (pa.types.is_string(kind) or pa.types.is_floating(kind))
 
 
-def _statistics(sought: SoughtRows) -> Statistics | None:
+def _usable_statistics(sought: SoughtRows) -> Statistics | None:
     snapshot, metadata = sought.snapshot, sought.metadata
     if metadata is None:
         return None
@@ -168,13 +168,13 @@ def _knows_partitions(sought: SoughtRows) -> bool:
 
 
 def _by_partition_stats(sought: SoughtRows, paths: list[PartitionPath]) -> Kept[PartitionPath] | None:
-    statistics = _statistics(sought)
+    statistics = _usable_statistics(sought)
     kept = None if statistics is None else statistics.partitions(paths)
     return None if statistics is None or kept is None else Kept(kept, statistics.columns)
 
 
 def _by_column_stats(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] | None:
-    statistics = _statistics(sought)
+    statistics = _usable_statistics(sought)
     kept = None if statistics is None else statistics.slices(slices, with_logs=sought.merged)
     return None if statistics is None or kept is None else Kept(kept, statistics.columns)
 

@@ -66,16 +66,16 @@ def replaced_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
         merge = reader.prepare_merge(())
         if merge is None:
             return
-        chooser = _chooser(merge)
+        chooser = _choosing_merge(merge)
         if chooser is not None:
-            for rows in _replaced(reader, merge, chooser):
+            for rows in _replaced_numbers(reader, merge, chooser):
                 gone[rows] = True
         else:
-            for batch, _ in merge.applied(_marked(reader.base_batches(merge, number=_ROW), gone)):
+            for batch, _ in merge.applied(_mark_rows(reader.base_batches(merge, number=_ROW), gone)):
                 if _ROW in batch.schema.names:
                     gone[batch.column(_ROW).to_numpy()] = False
         if gone.any():
-            yield _bits(str(reader.base.file.name), gone)
+            yield _mark_bits(str(reader.base.file.name), gone)
 
 
 def merged_count(storage: Storage, split: Split) -> int:
@@ -87,10 +87,10 @@ def merged_count(storage: Storage, split: Split) -> int:
         merge = reader.prepare_merge(())
         if merge is None:
             return reader.base.num_rows
-        chooser = _chooser(merge)
+        chooser = _choosing_merge(merge)
         if chooser is None:
             return sum(int(batch.num_rows) for batch, _ in merge.applied(reader.base_batches(merge)))
-        replaced = sum(map(len, _replaced(reader, merge, chooser)))
+        replaced = sum(map(len, _replaced_numbers(reader, merge, chooser)))
         return reader.base.num_rows - replaced + sum(int(batch.num_rows) for batch in chooser.rest())
 
 
@@ -100,12 +100,12 @@ def have_distinct_hashes(names: Sequence[str], bits: int) -> bool:
     return len(np.unique(hashes)) == len(names)
 
 
-def _chooser(merge: SliceMerge) -> BaseMerge | None:
+def _choosing_merge(merge: SliceMerge) -> BaseMerge | None:
     """Returns the merge if it chooses among versions in memory; None if it combines two versions, or uses files."""
     return BaseMerge(merge.log, merge.settings) if isinstance(merge.log, LogRecords) and not merge.folds else None
 
 
-def _replaced(reader: SliceReader, merge: SliceMerge, chooser: BaseMerge) -> Iterator[Rows]:
+def _replaced_numbers(reader: SliceReader, merge: SliceMerge, chooser: BaseMerge) -> Iterator[Rows]:
     """Yields the numbers of base rows that are replaced or deleted."""
     log = merge.log
     if isinstance(log, LogRecords) and log.base_rows is not None and not merge.depends_on_base:
@@ -115,14 +115,14 @@ def _replaced(reader: SliceReader, merge: SliceMerge, chooser: BaseMerge) -> Ite
         yield batch.column(_ROW).to_numpy()[chooser.replaced(batch)]
 
 
-def _marked(batches: Iterator[pa.RecordBatch], marks: Mask) -> Iterator[pa.RecordBatch]:
+def _mark_rows(batches: Iterator[pa.RecordBatch], marks: Mask) -> Iterator[pa.RecordBatch]:
     """Yields the batches and marks the numbers of their rows."""
     for batch in batches:
         marks[batch.column(_ROW).to_numpy()] = True
         yield batch
 
 
-def _bits(file: str, marks: Mask) -> pa.RecordBatch:
+def _mark_bits(file: str, marks: Mask) -> pa.RecordBatch:
     starts = [start for start in range(0, len(marks), CHUNK_ROWS) if marks[start : start + CHUNK_ROWS].any()]
     parts = [marks[start : start + CHUNK_ROWS] for start in starts]
     words = [np.packbits(np.pad(part, (0, -len(part) % 64)), bitorder="little").view("<i8") for part in parts]

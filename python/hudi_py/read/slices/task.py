@@ -56,8 +56,8 @@ def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iter
     keys = None if spec.keys is None else TextSet(pa.array(spec.keys, pa.string()))
     left = None if spec.limit is None else spec.limit + skip_rows
     try:
-        for batch in _rows(storage, split):
-            batch = _chosen(batch, spec, keys)
+        for batch in _split_rows(storage, split):
+            batch = _chosen_rows(batch, spec, keys)
             if spec.filter is not None:
                 batch = spec.filter.apply(batch)
             if left is not None:
@@ -92,11 +92,11 @@ def ordered(items: Sequence[T], read: Callable[[T], Iterator[R]], threads: int) 
         channel = channels[position]
         try:
             for result in read(items[position]):
-                if not _put(channel, ("result", result), stop):
+                if not _put_value(channel, ("result", result), stop):
                     return
-            _put(channel, ("end", None), stop)
+            _put_value(channel, ("end", None), stop)
         except BaseException as error:  # passed to the consumer, which would wait forever otherwise
-            _put(channel, ("error", error), stop)
+            _put_value(channel, ("error", error), stop)
 
     def start(position: int) -> None:
         channels[position] = queue.Queue(_AHEAD)
@@ -162,7 +162,7 @@ def is_counted_by_footer(split: object) -> bool:
     return isinstance(split, Split) and not split.merged and split.row_groups is None and _takes_all(split.spec)
 
 
-def _rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
+def _split_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
     if isinstance(split, ChangeSplit):
         yield from change_rows(storage, split)
     elif split.without_base:
@@ -172,7 +172,7 @@ def _rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
             yield from reader.rows()
 
 
-def _chosen(batch: pa.RecordBatch, spec: ReadSpec, keys: TextSet | None) -> pa.RecordBatch:
+def _chosen_rows(batch: pa.RecordBatch, spec: ReadSpec, keys: TextSet | None) -> pa.RecordBatch:
     """Selects the rows of the requested commits and keys, after the merge, so that no older version surfaces."""
     batch = of_commits(batch, spec.commit_times)
     if keys is not None:
@@ -181,7 +181,7 @@ def _chosen(batch: pa.RecordBatch, spec: ReadSpec, keys: TextSet | None) -> pa.R
     return batch
 
 
-def _put(channel: queue.Queue[tuple[str, object]], value: tuple[str, object], stop: threading.Event) -> bool:
+def _put_value(channel: queue.Queue[tuple[str, object]], value: tuple[str, object], stop: threading.Event) -> bool:
     while not stop.is_set():
         try:
             channel.put(value, timeout=_POLL_SECONDS)

@@ -180,14 +180,14 @@ class Backlog:
             commits = self.between(seen, begin, read.end)
             if enough(commits):
                 return commits
-        for reach in _reaches(seen, begin, end):
+        for reach in _growing_ends(seen, begin, end):
             commits = self.between(seen, begin, reach)
             if enough(commits):
                 break
         return commits
 
 
-def _reaches(seen: Seen, begin: str, end: str) -> Iterator[str]:
+def _growing_ends(seen: Seen, begin: str, end: str) -> Iterator[str]:
     """Yields ends of ever larger parts of a range; the last is the end of the range itself."""
     places = [place for place, _ in seen.places(begin, end)]
     count = _FIRST_REACH

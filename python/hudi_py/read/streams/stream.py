@@ -162,7 +162,7 @@ class TableStream:
             first = self._first_readable(seen, commits, start, limits)
         else:
             commits = self._bringing(self._commits(seen, start, newest, limits))
-        taken = limits.admit([_weight(commit) for commit in commits[first:]])
+        taken = limits.admit([_commit_weight(commit) for commit in commits[first:]])
         if not taken:
             return start
         since = None
@@ -268,7 +268,7 @@ class TableStream:
         def enough(commits: Sequence[Commit]) -> bool:
             assert limits is not None
             result = self._bringing(after(commits))
-            return limits.admit([_weight(commit) for commit in result]) < len(result)
+            return limits.admit([_commit_weight(commit) for commit in result]) < len(result)
 
         if limits is None or limits == BatchLimits():
             return after(self._backlog.between(seen, begin.time, end))
@@ -305,7 +305,7 @@ class TableStream:
         low, high = 0, len(commits)
         while low < high:
             middle = (low + high) // 2
-            taken = limits.admit([_weight(commit) for commit in commits[middle:]])
+            taken = limits.admit([_commit_weight(commit) for commit in commits[middle:]])
             begin = replace(start, time=commits[middle - 1].completion_time) if middle else start
             end = replace(start, time=commits[middle + taken - 1].completion_time, start=None)
             try:
@@ -327,7 +327,7 @@ class TableStream:
 
     def _plan_snapshot(self, seen: Seen, end: StreamOffset) -> ScanPlan:
         snapshot = self._snapshot(seen)
-        pin = _pin(seen.timeline, end)
+        pin = _pin_of(seen.timeline, end)
         snapshot = replace(snapshot, timeline=seen.timeline.at(pin), pin=pin)
         return plan_scan(snapshot, self._batch(snapshot.schema))
 
@@ -349,7 +349,7 @@ class TableStream:
             snapshot,
             commits,
             self._batch(snapshot.schema),
-            end=_pin(snapshot.timeline, end),
+            end=_pin_of(snapshot.timeline, end),
             rows_of=[commit.time for commit in self._bringing(commits)],
             # Unlike in a batch query it must be requested: rows would be silently missing
             fallback=bool(self._options.get(incremental.FALLBACK)),
@@ -418,7 +418,7 @@ def _check_options(options: Options) -> None:
         )
 
 
-def _pin(timeline: Timeline, end: StreamOffset) -> Pin:
+def _pin_of(timeline: Timeline, end: StreamOffset) -> Pin:
     return pin_at(timeline, end.time, transition_times=end.axis is Axis.COMPLETION)
 
 
@@ -449,7 +449,7 @@ def _check_not_cleaned(seen: Seen, end: StreamOffset) -> None:
             raise cleaned(clean)
 
 
-def _weight(commit: Commit) -> Weight:
+def _commit_weight(commit: Commit) -> Weight:
     stats = commit.metadata.stats
     return Weight(
         # for a log the stat counts the appended bytes, for a base file the whole file
