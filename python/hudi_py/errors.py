@@ -17,15 +17,38 @@ HudiError
 └── HistoryCleanedError                              a file version that the query needs was cleaned
 ```
 
-The first line of every message is complete: what was attempted, the value found, what is supported, what to do.
+The first line of every message is complete: what was attempted, the value found, what is supported, what to do. Where
+that last part depends on the interface, it is a `Remedy`, which the command line and SQL put into their own terms.
 Messages name what is in the table; its control characters appear as escapes (`model.words.visible`).
 """
 
 from __future__ import annotations
 
 import errno
+from dataclasses import dataclass
+from typing import Literal
 
 from hudi_py.model.words import visible, visible_lines
+
+Interface = Literal["python", "cli", "sql"]
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What to do about an error, in the terms of each interface. Its text is that of the Python API."""
+
+    python: str
+    cli: str = ""
+    """On the command line; empty: as in Python."""
+    sql: str = ""
+
+    def __str__(self) -> str:
+        return self.python
+
+    def worded(self, interface: Interface) -> str:
+        """Returns the remedy in the terms of an interface."""
+        text: str = getattr(self, interface)
+        return text or self.python
 
 
 class HudiError(Exception):
@@ -39,19 +62,28 @@ class HudiError(Exception):
     """An option or column."""
     expected: object = None
     found: object = None
+    remedies: tuple[Remedy, ...] = ()
+    """The parts of the message that say what to do, where that depends on the interface."""
 
     def __init__(self, message: str = "", **fields: object) -> None:
-        """`fields`: `path`, `instant`, `key`, `expected` and `found`. They are pickled with the error."""
+        """`fields`: `path`, `instant`, `key`, `expected`, `found` and `remedies`. They are pickled with the error."""
         super().__init__(visible_lines(message))
-        unknown = fields.keys() - _FIELDS
+        unknown = fields.keys() - _FIELDS - {"remedies"}
         if unknown:
             raise TypeError(f"an error has no field {', '.join(sorted(unknown))}")
         self.__dict__.update(fields)
 
     @property
     def fields(self) -> dict[str, object]:
-        """Returns the fields that are set."""
+        """Returns the fields that are set, without remedies, which the message contains."""
         return {name: value for name, value in self.__dict__.items() if name in _FIELDS}
+
+    def worded(self, interface: Interface) -> str:
+        """Returns the message with its remedies in the terms of an interface."""
+        text = str(self)
+        for remedy in self.remedies:
+            text = text.replace(remedy.python, remedy.worded(interface))
+        return text
 
 
 _FIELDS = frozenset(("path", "instant", "key", "expected", "found"))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, HudiError
 from hudi_py.expressions import literal
 from pyspark_hudi.dialect import alter, call, change, create, drop, indexes, insert, queries, show
 from pyspark_hudi.dialect.tables import Tables
@@ -63,7 +63,7 @@ def sql(spark: SparkSession, text: str, args: Args | None = None) -> DataFrame:
         HudiError: as the functions that do the work.
         pyspark.errors.PySparkException: Spark failed.
     """
-    with statements_are_sparks():
+    with statements_are_sparks(), _in_terms_of_sql():
         result = _parse_statement(spark, text, args)
         if result is not None:
             return result
@@ -86,11 +86,21 @@ def run_if_hudi(spark: SparkSession, text: str, args: Args | None, given: Mappin
         is_query = not word or queries.QUERIES.may_begin_with(word)
         if given or not is_query or not _NAMED.search(text):
             return None
-    with statements_are_sparks():
+    with statements_are_sparks(), _in_terms_of_sql():
         if not given:
             return _parse_statement(spark, text, args)
         with filled(spark, text, given) as whole:
             return _parse_statement(spark, whole, args)
+
+
+@contextmanager
+def _in_terms_of_sql() -> Iterator[None]:
+    """Puts the remedies of errors within the context into terms of SQL."""
+    try:
+        yield
+    except HudiError as error:
+        error.args = (error.worded("sql"), *error.args[1:])
+        raise
 
 
 def _parse_statement(spark: SparkSession, text: str, args: Args | None) -> DataFrame | None:

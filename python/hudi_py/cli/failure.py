@@ -44,12 +44,6 @@ FOUND: Final = 5
 _INTERRUPTED: Final = 130
 
 _ERROR: Final = "Error: "
-_WORDS: Final = {
-    "set with_newer=True": "give --with-newer",
-    "(delete_savepoints=True)": "(--delete-savepoints)",
-    "look at Table.locks.holders() again": "look at `hudi-py locks show` again",
-}
-"""Advice in messages of the Python API, with its counterpart on the command line."""
 
 
 def fail(error: BaseException, *, debug: bool, as_json: bool, table: str = "") -> int:
@@ -88,10 +82,8 @@ def _hint(error: click.UsageError) -> str:
 def _message(error: BaseException) -> str:
     if isinstance(error, click.ClickException):
         return visible_lines(error.format_message())
-    text = visible_lines(str(error)) or type(error).__name__
-    for words, ours in _WORDS.items():
-        text = text.replace(words, ours)
-    return text
+    text = error.worded("cli") if isinstance(error, HudiError) else str(error)
+    return visible_lines(text) or type(error).__name__
 
 
 def _block(error: BaseException, table: str) -> str:

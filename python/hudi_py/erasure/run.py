@@ -17,7 +17,7 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import interop as interop_config
 from hudi_py.erasure.plan import Prepared, failures, find_rows, plan_erasure, prepare, published_target, value_indexes
 from hudi_py.erasure.report import ErasurePlan, ErasureReport, ErasureStep
-from hudi_py.errors import ConflictError
+from hudi_py.errors import ConflictError, Remedy
 from hudi_py.interop.iceberg.metadata import current_snapshot
 from hudi_py.interop.iceberg.publication import VIEW, Settings, publish_table, unpublish_table
 from hudi_py.interop.iceberg.target import BesideTable
@@ -34,6 +34,8 @@ from hudi_py.transaction.settings import ANY_STATE
 from hudi_py.write.dml.run import run_statement
 from hudi_py.write.dml.slices import Condition
 from hudi_py.write.dml.statements import Delete
+
+_SAVEPOINTS = Remedy("delete it (delete_savepoints=True)", cli="delete it (--delete-savepoints)")
 
 
 class ErasureMethods(ABC):
@@ -117,9 +119,10 @@ def erase(
     savepoints = [] if delete_savepoints else [f"the savepoint {savepoint}" for savepoint in plan.savepoints]
     in_the_way = list(plan.in_the_way)
     if savepoints:
-        in_the_way.insert(0, f"{', '.join(savepoints)} keeps files with the rows; delete it (delete_savepoints=True)")
+        in_the_way.insert(0, f"{', '.join(savepoints)} keeps files with the rows; {_SAVEPOINTS}")
     if in_the_way:
-        raise ConflictError(f"Cannot erase rows of {uri}: {'; '.join(in_the_way)}; nothing was changed")
+        text = f"Cannot erase rows of {uri}: {'; '.join(in_the_way)}; nothing was changed"
+        raise ConflictError(text, remedies=(_SAVEPOINTS,))
     work = _Erasure(context, prepared, condition, keys)
     steps = tuple(work.steps()) if plan.needed else ()
     after = prepared.search.again().run(prepared.wanted) if steps else plan.searched

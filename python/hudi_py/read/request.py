@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hudi_py.config import Options, incremental, indexes
 from hudi_py.config import read as read_config
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, Remedy
 from hudi_py.expressions.filter import all_of
 from hudi_py.merge import LogMemory
 from hudi_py.model.instant import CommitTimes
@@ -26,6 +26,9 @@ from hudi_py.read.pruning.buckets import BucketHashing, buckets_of
 from hudi_py.read.split import SliceMode
 
 _MAX_SHOWN = 3
+_PARTITIONS = Remedy(
+    "Table.partitions() lists them", cli="`hudi-py partitions` lists them", sql="SHOW PARTITIONS lists them"
+)
 Moment = str | int | date | CommitTimes
 """A point in time, or a commit, which means its time."""
 _MODES: dict[str, SliceMode] = {"merge": "merge", "skip": "skip", "unmerged": "unmerged"}
@@ -214,7 +217,8 @@ def check_partitions(wanted: Sequence[str], known: Collection[str], config: Tabl
         some = ", ".join(repr(each) for each in sorted(known)[:_MAX_SHOWN])
         more = f" and {len(known) - _MAX_SHOWN:,} more" if len(known) > _MAX_SHOWN else ""
         hint = f"did you mean '{near}'? It has {some}{more}" if near is not None else f"it has {some}{more}"
-        raise ConfigError(f"Table at {uri} has no partition '{path}'; {hint}; Table.partitions() lists them")
+        text = f"Table at {uri} has no partition '{path}'; {hint}; {_PARTITIONS}"
+        raise ConfigError(text, remedies=(_PARTITIONS,))
 
 
 def with_range_filters(condition: Any, options: Options) -> Any:

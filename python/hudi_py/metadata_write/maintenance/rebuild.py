@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, Remedy
 from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.maintenance.verify import check_names, source_of
 from hudi_py.metadata_write.partitions.registry import (
@@ -34,6 +34,17 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.transaction.metadata_drop import DROPPABLE, drop_metadata_table
 from hudi_py.transaction.recovery.failed_writes import recovered
+
+_COMPLETE = Remedy(
+    "Table.metadata.rebuild adds partitions that it lacks, Table.metadata.drop removes it",
+    cli="`hudi-py metadata rebuild` adds partitions that it lacks, `hudi-py metadata drop` removes it",
+    sql="CALL init_metadata_table adds partitions that it lacks, CALL delete_metadata_table removes it",
+)
+_CREATE = Remedy(
+    "Table.metadata.rebuild('files') creates one",
+    cli="`hudi-py metadata rebuild` of `files` creates one",
+    sql="CALL create_metadata_table creates one",
+)
 
 
 def rebuild(
@@ -207,13 +218,11 @@ def change_metadata_table(context: ServiceContext, action: str) -> tuple[str, ..
         return drop(context, sorted({*there, FILES})) if there else ()
     if action == "make" and there:
         raise ConfigError(
-            f"Cannot create the metadata table of {uri}: it exists, with {', '.join(sorted(there))}; CALL "
-            "init_metadata_table adds partitions that it lacks, CALL delete_metadata_table removes it"
+            f"Cannot create the metadata table of {uri}: it exists, with {', '.join(sorted(there))}; {_COMPLETE}",
+            remedies=(_COMPLETE,),
         )
     if action == "complete" and FILES not in there:
-        raise ConfigError(
-            f"Cannot open the metadata table of {uri}: there is none; CALL create_metadata_table makes one"
-        )
+        raise ConfigError(f"Cannot open the metadata table of {uri}: there is none; {_CREATE}", remedies=(_CREATE,))
     wanted = wanted_partitions(context.options, config)
     if not wanted:
         raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
+from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, Remedy
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
@@ -28,6 +28,7 @@ from hudi_py.transaction.session import LockedTable
 _Evidence = str | tuple[str, str]
 """A file name, or a file id with the instant of a base file; without an instant, any file of the group."""
 _LAST_BOOTSTRAP = "00000000000002"
+_WITH_NEWER = Remedy("set with_newer=True", cli="give --with-newer", sql="call run_service with with_newer => true")
 """The last instant time reserved for bootstraps (`HoodieTimeline.FULL_BOOTSTRAP_INSTANT_TS`)."""
 
 
@@ -121,8 +122,9 @@ def _undone(context: ServiceContext, state: TableState, found: Instant, *, with_
             f"Cannot roll back the {found.action.value} {found.time} of {context.storage.uri}: newer "
             "instants are completed; roll them back first, in this order: "
             + ", ".join(each.time for each in reversed(newer))
-            + "; or set with_newer=True",
+            + f"; or {_WITH_NEWER}",
             instant=newer[-1].time,
+            remedies=(_WITH_NEWER,),
         )
     undone = [*reversed(newer), found]
     _check_archived(state, undone)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import concurrency as config
-from hudi_py.errors import LockError
+from hudi_py.errors import LockError, Remedy
 from hudi_py.storage import Storage
 from hudi_py.storage.base import ConditionalStorage
 from hudi_py.transaction.locks.dynamodb import DynamoLock
@@ -20,6 +20,8 @@ from hudi_py.transaction.locks.table_lock import LockHolder, TableLock
 from hudi_py.transaction.locks.zookeeper import ZookeeperLock
 
 _log = logging.getLogger(__name__)
+
+_HOLDERS: Final = Remedy("look at Table.locks.holders() again", cli="look at `hudi-py locks show` again")
 
 _LOCKS: Final[Mapping[str, Callable[..., TableLock]]] = {
     config.FILE_SYSTEM_LOCK: FileLock,
@@ -104,7 +106,8 @@ def break_lock(
     found = lock.holder()
     raise LockError(
         f"Cannot break the lock of {storage.uri}: its holder is {'nobody' if found is None else found.owner}, not "
-        f"{owner}; look at Table.locks.holders() again",
+        f"{owner}; {_HOLDERS}",
+        remedies=(_HOLDERS,),
         found=None if found is None else found.owner,
         expected=owner,
     )

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, TypeVar
 
-from hudi_py.errors import LockError
+from hudi_py.errors import LockError, Remedy
 from hudi_py.storage import Storage
+
+BREAK = Remedy("break the lock with Table.locks.release", cli="break the lock with `hudi-py locks break`")
 
 _log = logging.getLogger(__name__)
 
@@ -79,9 +81,10 @@ def wait_for(
             found = holder()
             raise LockError(
                 f"Cannot {purpose}: the table lock {place} is held by {found}, waited {waited:.1f} s; wait for its "
-                "holder, or break the lock with Table.locks.release if you know that the holder is gone",
+                f"holder, or {BREAK} if you know that the holder is gone",
                 path=place,
                 found=found,
+                remedies=(BREAK,),
             )
         if waited > 2 and not logged:
             _log.warning("waiting for the lock %s, held by %s", place, holder())

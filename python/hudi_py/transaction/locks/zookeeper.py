@@ -18,7 +18,7 @@ from hudi_py.errors import ConfigError, LockError
 from hudi_py.metadata.keys import hash64
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.transaction.locks.lease import HeldByContext, lost_lock
+from hudi_py.transaction.locks.lease import BREAK, HeldByContext, lost_lock
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.table_lock import LockHolder
 from hudi_py.transaction.owner.identity import WriterIdentity, process_identity
@@ -76,9 +76,10 @@ class ZookeeperLock(HeldByContext):
                 raise LockError(
                     f"Cannot {self._purpose}: the table lock {self.place} is held by "
                     f"{'a writer that has just released it' if found is None else found[1]}, waited "
-                    f"{self._settings.lease_patience_ms / 1000:.1f} s; wait for its holder, or break the lock with "
-                    "Table.locks.release if you know that the holder is gone",
+                    f"{self._settings.lease_patience_ms / 1000:.1f} s; wait for its holder, or {BREAK} "
+                    "if you know that the holder is gone",
                     path=self.place,
+                    remedies=(BREAK,),
                 )
         except BaseException:
             _close(client)
