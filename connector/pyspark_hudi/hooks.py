@@ -54,8 +54,8 @@ _COMMAND = re.compile(r"\bINSERT\b", re.IGNORECASE)
 
 
 def enable(spark: SparkSession, name: str = FORMAT) -> None:
-    """Let `spark.read.format("hudi-py").load(path)` read in the way of `read_table`, and
-    `df.write.format("hudi-py").mode("append").save(path)` write in that of `write_table`.
+    """Makes `spark.read.format("hudi-py").load(path)` read as `read_table` does, and
+    `df.write.format("hudi-py").mode("append").save(path)` write as `write_table` does.
 
     The same holds for what `register_sql` makes: temporary views made after this call; and tables, where this session
     reads them by `spark.table(name)`, by `spark.read.table(name)`, or in a query of `spark.sql` that begins with SELECT
@@ -75,7 +75,7 @@ def enable(spark: SparkSession, name: str = FORMAT) -> None:
     batches of streams. Modes that only make tables are those of Apache Hudi, and so is `partitionBy`. DataFrames show
     the table as it was at `load()`, on Spark Connect too.
 
-    Nothing changes for other formats, sessions and processes. A second call has no effect but for another name. Any
+    Nothing changes for other formats, sessions and processes. A second call only adds its `name`. Any
     thread may call this.
 
     Args:

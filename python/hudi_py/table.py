@@ -91,7 +91,7 @@ def create_table(
         path: the base path of the new table; see `open_table`.
         schema: its columns, without meta columns. The entry `hudi_type` of a field's metadata, such as `VECTOR(3)`,
             makes a VECTOR, VARIANT or BLOB of it.
-        options: options of writes, by the keys of Apache Hudi. The keyword arguments stand for some of them.
+        options: options of writes, by the keys of Apache Hudi. The keyword arguments set some of them.
         record_key: columns of the record key; required, here or among the options. A key is unique within its
             partition, and with a global index (`hoodie.index.type`) in the table.
         partition_by: columns of the partition path; none: not partitioned.

@@ -29,7 +29,7 @@ _OF_TABLES = frozenset(
 """Properties that a table gets when it is created, for good."""
 _SUPPORTED = (
     "supported: ADD COLUMNS, RENAME COLUMN, DROP COLUMNS, ALTER COLUMN, CHANGE COLUMN, RENAME TO, SET and UNSET "
-    "TBLPROPERTIES, ADD and DROP PARTITION; something else stands"
+    "TBLPROPERTIES, ADD and DROP PARTITION"
 )
 
 
@@ -91,9 +91,7 @@ def _add_partitions(target: StatementTarget, cursor: Cursor) -> None:
     while cursor.token is not None:
         spec = partition_spec(cursor)
         if cursor.sees("LOCATION"):
-            raise cursor.refused(
-                "a partition of a Hudi table lies in its folder, and LOCATION is not supported; it stands"
-            )
+            raise cursor.refused("a partition of a Hudi table is always in its folder, so LOCATION is not supported")
         cursor.take(",")
         paths.append(path_of_partition(target, spec))
     target.call(calls.make_partitions, paths, quiet)
@@ -147,7 +145,7 @@ def _parse_added(changes: _ColumnChanges, part: Cursor) -> None:
     if part.take("COMMENT"):
         changes.found[-2 if changes.found[-1]["change"] == "move" else -1]["comment"] = part.constant()
     if part.token is not None:
-        raise part.refused("a new column has a type, COMMENT, FIRST or AFTER, and is nullable; something else stands")
+        raise part.refused("a new column takes a type, COMMENT, FIRST or AFTER, and is nullable")
 
 
 def _parse_changed(changes: _ColumnChanges, cursor: Cursor) -> None:
@@ -173,7 +171,7 @@ def _parse_changed(changes: _ColumnChanges, cursor: Cursor) -> None:
             changes.add("comment", path, comment=cursor.constant())
         _parse_place(changes, cursor, path)
     else:
-        raise cursor.refused("TYPE, COMMENT, FIRST, AFTER, DROP NOT NULL or a new name and type is expected")
+        raise cursor.refused("expected TYPE, COMMENT, FIRST, AFTER, DROP NOT NULL, or a new name and type")
 
 
 def _parse_place(changes: _ColumnChanges, cursor: Cursor, path: str) -> None:
@@ -191,7 +189,7 @@ def _type_text(cursor: Cursor) -> str:
             break
     text = Cursor(cursor.text, cursor.tokens, start, cursor.at).source
     if not text:
-        raise cursor.refused("a type is expected")
+        raise cursor.refused("expected a type")
     return text
 
 

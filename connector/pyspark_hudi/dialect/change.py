@@ -150,7 +150,9 @@ def _merge_clause(cursor: Cursor, alias: str) -> _MergeClause:
     cursor.need("VALUES")
     values = [value_of(part) for part in cursor.group().parts()]
     if len(names) != len(values):
-        raise cursor.refused(f"INSERT has {len(names)} columns and {len(values)} values; expected is one for each;")
+        raise cursor.refused(
+            f"INSERT has {len(names)} columns and {len(values)} values; expected a value for each column"
+        )
     return _MergeClause(when, "insert", condition, dict(zip(names, values, strict=True)))
 
 
@@ -345,7 +347,7 @@ def _relation_alias(relation: Cursor) -> str:
         return names[-1]
     for word in ("TIMESTAMP", "FOR"):
         if last.sees(word):
-            raise last.refused("give the source of a merge an alias in a subquery, (SELECT * FROM ...) AS s, here")
+            raise last.refused("give the source of the merge an alias: (SELECT * FROM ...) AS s")
     last.take("AS")
     return last.name()
 

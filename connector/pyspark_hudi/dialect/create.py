@@ -99,7 +99,7 @@ def create(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if not _is_ours(definition, cursor):
         return None
     if replace:
-        raise cursor.refused("OR REPLACE is not supported: DROP TABLE first, or INSERT OVERWRITE")
+        raise cursor.refused("OR REPLACE is not supported; use DROP TABLE first, or INSERT OVERWRITE")
     if definition.names[0].lower() in PREFIXES and len(definition.names) == 2:
         raise cursor.refused("give the table a name, and the path as LOCATION")
     _clauses(tables, definition, cursor)
@@ -140,8 +140,7 @@ def _clauses(tables: Tables, definition: Definition, cursor: Cursor) -> None:
             definition.rows = functools.partial(run_query, tables, cursor.rest())
         else:
             raise cursor.refused(
-                "supported: OPTIONS, TBLPROPERTIES, PARTITIONED BY (columns), LOCATION, COMMENT and AS; something "
-                "else stands"
+                "supported: OPTIONS, TBLPROPERTIES, PARTITIONED BY (columns), LOCATION, COMMENT and AS"
             )
 
 
@@ -149,7 +148,7 @@ def create_table(tables: Tables, definition: Definition) -> None:
     """Creates a table, with its first rows if there are any, and registers its name in the catalog.
 
     Raises:
-        TableExistsError: there is a table of this name, or at the place where rows are to be written.
+        TableExistsError: there is a table with this name, or at the location of the new rows.
         HudiError: as the write that makes the table.
     """
     spark, name = tables.spark, ".".join(definition.names)

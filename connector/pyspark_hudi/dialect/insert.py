@@ -50,7 +50,7 @@ def insert(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if target is None:
         return None
     if cursor.sees("REPLACE") or cursor.sees("WITH", "("):
-        raise cursor.refused("neither REPLACE WHERE nor options are supported (SET hoodie... = ... gives options)")
+        raise cursor.refused("REPLACE WHERE and options are not supported (set options with SET hoodie... = ...)")
     spec = partition_spec(cursor) if cursor.sees("PARTITION") else {}
     if cursor.take("IF", "NOT", "EXISTS"):
         raise cursor.refused("IF NOT EXISTS is not supported")

@@ -70,7 +70,7 @@ def create_view(tables: Tables, cursor: Cursor) -> None:
     """
     for reference in hudi_references(tables, cursor):
         if reference.as_of is not None or reference.names[0].lower() in PREFIXES:
-            raise cursor.refused("a view cannot keep a path or a time; register the table by register_sql, and not")
+            raise cursor.refused("a view cannot keep a path or a time; register the table with register_sql")
 
 
 def run_query(tables: Tables, query: Cursor) -> DataFrame:
@@ -240,13 +240,13 @@ def _reference(cursor: Cursor) -> Reference | None:
         cursor.at = position
     else:
         if "VERSION" in kind:
-            raise cursor.refused(f"{kind} AS OF is not supported by Apache Hudi; give TIMESTAMP AS OF")
+            raise cursor.refused(f"Apache Hudi does not support {kind} AS OF; use TIMESTAMP AS OF")
         cursor.take("TIMESTAMP")
         cursor.take("DATE")
         try:
             as_of = cursor.constant()
         except ValueError as error:
-            raise cursor.refused("a time is a constant, such as '2026-01-31'; another expression stands") from error
+            raise cursor.refused("expected a timestamp literal such as '2026-01-31'") from error
         end = cursor.tokens[cursor.at - 1].end
     token = cursor.token
     has_alias = token is not None and (token.is_word("AS") or _is_alias(token))

@@ -48,7 +48,7 @@ def sql(spark: SparkSession, text: str, args: Args | None = None) -> DataFrame:
 
     - Queries, with `TIMESTAMP AS OF '...'`, see the newest state, read by `read_table`.
     - INSERT INTO, INSERT OVERWRITE, UPDATE, DELETE FROM, MERGE INTO, CREATE TABLE, DROP TABLE, TRUNCATE TABLE,
-      ALTER TABLE and SHOW PARTITIONS do what they do in Apache Hudi's SQL, and return no rows but for the last one.
+      ALTER TABLE and SHOW PARTITIONS do what they do in Apache Hudi's SQL, and only the last one returns rows.
     - CREATE INDEX, DROP INDEX, REFRESH INDEX and SHOW INDEXES change and list indexes of the metadata table.
     - `CALL` runs those of Apache Hudi's procedures that hudi-py has, with their columns.
     - `SET hoodie... = ...` gives the options of writes and reads, as in Apache Hudi.

@@ -236,17 +236,17 @@ class Cursor:
 
     def need(self, *words: str) -> None:
         if not self.take(*words):
-            raise self.refused(f"{' '.join(words)} is expected")
+            raise self.refused(f"expected {' '.join(words)}")
 
     def refused(self, why: str) -> ConfigError:
         token = self.token
-        place = "at its end" if token is None else f"at {self.text[token.start : token.start + 40]!r}"
-        return ConfigError(f"Statement {self.text[:200]!r} cannot be run on a Hudi table: {why} {place}")
+        found = "its end" if token is None else repr(self.text[token.start : token.start + 40])
+        return ConfigError(f"Cannot run {self.text[:200]!r} on a Hudi table: {why}; found {found}")
 
     def name(self) -> str:
         token = self.token
         if token is None or not token.is_name:
-            raise self.refused("a name is expected")
+            raise self.refused("expected a name")
         self.at += 1
         return token.text
 
@@ -260,7 +260,7 @@ class Cursor:
     def constant(self) -> str:
         token = self.token
         if token is None or token.kind not in ("text", "number"):
-            raise self.refused("a constant is expected")
+            raise self.refused("expected a constant")
         self.at += 1
         return token.text
 
@@ -305,7 +305,7 @@ class Cursor:
 
     def finish(self) -> None:
         if self.token is not None:
-            raise self.refused("nothing more is expected")
+            raise self.refused("expected nothing more")
 
     @property
     def source(self) -> str:
@@ -329,7 +329,7 @@ def properties(cursor: Cursor) -> dict[str, str]:
         part.take("=")
         value = part.token
         if value is None:
-            raise part.refused("a value is expected")
+            raise part.refused("expected a value")
         part.at += 1
         found[key] = value.text
         part.finish()

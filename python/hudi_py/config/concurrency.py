@@ -325,7 +325,7 @@ SEEN = optional_text(
     "the column `pin` of the view `plan`. If another write has changed the same file groups since, the write is a "
     "conflict, so that it cannot overwrite what it has not seen; it is not repeated. Inserts overwrite nothing, and "
     "ignore it. Statements of SQL, and writes by `write_table`, of rows that `read_table` has read of the same table "
-    "set it. `any`: whatever was read, the write stands.",
+    "set it. `any`: the write is no conflict, whatever was read.",
     Scope.WRITE,
     example="any",
 )

@@ -80,8 +80,8 @@ def _keys(option: Option[Any]) -> str:
 
 def reference(option: Option[Any]) -> dict[str, Any]:
     """Describes an option for programs."""
-    told = option.why if option.policy is Policy.REFUSED else option.help
-    found = {"option": option.key, "treated": option.policy.value, "meaning": told}
+    meaning = option.why if option.policy is Policy.REFUSED else option.help
+    found = {"option": option.key, "treated": option.policy.value, "meaning": meaning}
     if option.policy is Policy.REFUSED:
         return {**found, "accepted": [value for value in option.accepts if value], "also": list(option.aliases)}
     if option.policy is Policy.HARMLESS:

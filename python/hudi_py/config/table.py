@@ -223,7 +223,7 @@ PAYLOAD_CLASS = optional_choice(
     "`PartialUpdateAvroPayload` and "
     "`OverwriteNonDefaultsWithLatestAvroPayload` keep old values where new ones are null, "
     "`PostgresDebeziumAvroPayload` where the source has not sent them; `AWSDmsAvroPayload` and those of Debezium "
-    "recognise deletes by a column. Tables of version 9 store what these classes stand for.",
+    "recognise deletes by a column. Tables of version 9 store the merge mode that corresponds to the class.",
     Scope.TABLE,
     tuple(
         _MODEL + name

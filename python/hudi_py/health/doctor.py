@@ -178,7 +178,7 @@ class HealthMethods:
         Args:
             full: read every row and every record of the metadata table, in the memory that the keys of a partition
                 take (of the table, if its index is global); otherwise a sample.
-            options: of writes; they name the lock, and what archiving, compaction and small files are held against.
+            options: of writes; they name the lock, and set the limits for archiving, compaction and small files.
 
         Returns:
             What was found, the most harmful first. `docs/doctor.md` lists all codes.
@@ -205,7 +205,7 @@ class HealthMethods:
         `health.forget`. If a step fails, those before it stay done, and the repair can be undone.
 
         Raises:
-            ConflictError: the plan no longer holds, or another action is in the way.
+            ConflictError: the plan no longer holds, or another action is running.
             ConfigError, UnsupportedTableError: a step cannot be taken; the error says why.
             LockError: the table lock could not be acquired in time.
         """

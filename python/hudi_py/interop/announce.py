@@ -30,7 +30,7 @@ def announced(storage: Storage, options: Options, storage_options: Mapping[str, 
 
     Raises:
         ConfigError: the options contradict each other; nothing was done.
-        HudiError: see `CatalogSync.register`; what was done in the context stands.
+        HudiError: see `CatalogSync.register`; everything done in the context stays done.
     """
     iceberg = Republication.of(storage, options.without_credentials())
     settings = SyncSettings.of(options)

@@ -179,7 +179,7 @@ _KEYS = (
 
 
 def damaged_keys(properties: Mapping[str, str]) -> dict[str, str]:
-    """Finds unknown keys that equal a missing known key but for one character, either in the key or in place of the `=`
+    """Finds unknown keys that differ from a missing known key in one character, either in the key or instead of the `=`
     after it.
 
     The checksum covers only the table's name, so a damaged key would count as absent.

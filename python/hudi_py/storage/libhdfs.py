@@ -137,7 +137,7 @@ class NameNode:
         return [entry for entry in result if entry.path != path]  # a file is listed as itself
 
     def rename(self, source: str, target: str) -> bool:
-        """Moves a file or folder, into `target` if that is a folder. Returns False if a file is in the way, the source
+        """Moves a file or folder, into `target` if that is a folder. Returns False if the target exists, the source
         is missing or the target has no parent."""
         with self._calls("move", source) as call:
             return _truth(self._ask(call, _BOOLEAN, "rename", source, self._named(call, target)))

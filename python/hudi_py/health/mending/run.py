@@ -92,7 +92,7 @@ def repair(
         options: of a write; they name the lock, and what to write.
 
     Raises:
-        ConflictError: the plan no longer holds, or another action is in the way.
+        ConflictError: the plan no longer holds, or another action is running.
         ConfigError: the plan is of another table.
         ConfigError, UnsupportedTableError: a step cannot be taken; its error says why. Nothing was changed by the step.
         LockError: the table lock could not be acquired in time.
