@@ -1,4 +1,4 @@
-"""Which columns have statistics, and the types in which their bounds are stored.
+"""Columns with statistics, and the types in which their bounds are stored.
 
 Sources: `HoodieTableMetadataUtil.getColumnsToIndex`, `isColumnTypeSupported`; `ValueType`; Apache Hudi 1.2.0.
 """
@@ -61,14 +61,15 @@ class IndexedColumn:
 
     @property
     def detail(self) -> str | None:
-        """The precision and scale of a decimal, as stored with the type."""
+        """Returns the precision and scale of a decimal, as stored with the type."""
         return f"{self.precision},{self.scale}" if self.type is ValueType.DECIMAL else None
 
 
 def indexed_columns(
     schema_json: str, *, names: Sequence[str] = (), limit: int = 32, meta_columns: bool = True, index_version: int = 2
 ) -> tuple[IndexedColumn, ...]:
-    """The columns with statistics, in Apache Hudi's order: meta columns, then the named columns or else the first ones.
+    """Returns the columns with statistics, in Apache Hudi's order: meta columns, then the named columns or else the
+    first ones.
 
     Leaves out columns whose type has no order, and names without a column.
 
@@ -104,7 +105,8 @@ def indexed_columns(
 
 
 def named_columns(schema_json: str, names: Sequence[str]) -> tuple[IndexedColumn, ...]:
-    """The columns with exactly these names, in this order, and their types in the schema; see `indexed_columns`."""
+    """Returns the columns with exactly these names, in this order, with their types in the schema; see
+    `indexed_columns`."""
     result = {column.name: column for column in indexed_columns(schema_json, names=names)}
     return tuple(result[name] for name in names if name in result)
 
@@ -154,7 +156,7 @@ class _AvroFields:
             yield field["name"]
 
     def column(self, name: str) -> IndexedColumn | None:
-        """The column with this name; None if there is none or its type has no bounds."""
+        """Returns the column with this name; None if there is none or its type has no bounds."""
         kind: Any = self._root
         for part in name.split("."):
             kind = self._single(kind)
@@ -183,7 +185,7 @@ class _AvroFields:
                 self._collect(kind.get(inner), namespace)
 
     def _single(self, kind: Any) -> Any:
-        """The only type besides null, with its name resolved; None if there are several."""
+        """Returns the only type besides null, with its name resolved; None if there are several."""
         if isinstance(kind, list):
             others = [branch for branch in kind if branch != "null"]
             kind = others[0] if len(others) == 1 else None

@@ -47,7 +47,7 @@ class DataFile:
 def ranges_of_files(
     storage: Storage, files: Iterable[DataFile], columns: Sequence[IndexedColumn], *, sidecars: str = ""
 ) -> Iterator[tuple[DataFile, ColumnRanges | None]]:
-    """Each file with its ranges, in order; reads in parallel, except local sidecars.
+    """Yields each file with its ranges, in order; reads in parallel, except local sidecars.
 
     The ranges are None for ORC, HFile and bootstrapped base files, for change data files, and, with a warning, for
     files that cannot be read.
@@ -73,7 +73,7 @@ def ranges_of_files(
 def ranges_of_file(
     storage: Storage, file: DataFile, columns: Sequence[IndexedColumn], *, sidecars: str = ""
 ) -> ColumnRanges | None:
-    """As `ranges_of_files`, for one file.
+    """Computes ranges as `ranges_of_files`, for one file.
 
     Raises:
         CorruptFileError, UnsupportedTableError, SchemaMismatchError: the file cannot be read.
@@ -94,7 +94,7 @@ def ranges_of_file(
 
 
 def log_ranges(storage: Storage, file: LogFile, columns: Sequence[IndexedColumn]) -> ColumnRanges:
-    """Ranges of the unmerged records of a log file, without deletes.
+    """Computes the ranges of the unmerged records of a log file, without deletes.
 
     Raises:
         CorruptFileError: a block cannot be decoded.

@@ -44,7 +44,8 @@ _DEFAULTS: Final[dict[str, Bound]] = {"BOOLEAN": 0, "INT32": 0, "INT64": 0, "FLO
 def footer_ranges(
     storage: Storage, path: str, columns: Sequence[IndexedColumn], *, nan: Collection[str] | None = None
 ) -> ColumnRanges:
-    """Ranges of the columns that a base file has, in the types of the file, which may be older than the table's.
+    """Computes ranges of the columns that a base file has, in the types of the file, which may be older than the
+    table's.
 
     Reads the columns whose range is not in the footer: texts of more than 4096 bytes, and floating-point columns unless
     the footer lists those with NaN or its writer is known to handle NaN.
@@ -66,7 +67,8 @@ def footer_ranges(
 def written_ranges(
     storage: Storage, path: str, metadata: pq.FileMetaData, columns: Sequence[IndexedColumn], nan: Collection[str]
 ) -> ColumnRanges:
-    """As `footer_ranges`, with the footer in memory: opens the file only if the footer is not enough."""
+    """Computes ranges as `footer_ranges`, with the footer in memory: opens the file only if the footer is not
+    enough."""
     result, unknown = _of_metadata(metadata, columns, nan)
     if unknown:
         with open_parquet(storage, path) as file:
@@ -77,7 +79,7 @@ def written_ranges(
 def _of_metadata(
     metadata: pq.FileMetaData, columns: Sequence[IndexedColumn], nan: Collection[str] | None
 ) -> tuple[list[Range], list[Range]]:
-    """The ranges of the existing columns, and those among them that the footer does not determine."""
+    """Returns the ranges of the existing columns, and those among them that the footer does not determine."""
     places = {metadata.schema.column(index).path: index for index in range(len(metadata.schema))}
     nan = _nan_columns(metadata) if nan is None else nan
     result: list[Range] = []
@@ -96,24 +98,24 @@ def _of_metadata(
 
 
 def covers_nan(metadata: pq.FileMetaData, name: str) -> bool:
-    """Whether the statistics of a floating-point column, if it has some, say that it holds no NaN."""
+    """Tells whether the statistics of a floating-point column, if it has some, prove that it contains no NaN."""
     nan = _nan_columns(metadata)
     return _knows_nan(metadata) if nan is None else name not in nan
 
 
 def _nan_columns(metadata: pq.FileMetaData) -> list[str] | None:
-    """Columns with NaN, as far as their writer was hudi-py."""
+    """Returns columns with NaN; known only for files that hudi-py wrote."""
     listed = (metadata.metadata or {}).get(NAN_COLUMNS.encode())
     return None if listed is None else listed.decode("utf-8", "replace").split(",")
 
 
 def _knows_nan(metadata: pq.FileMetaData) -> bool:
-    """Whether the writer leaves out the statistics of columns with NaN, as Java's does."""
+    """Tells whether the writer omits the statistics of columns with NaN, as Java's does."""
     return str(metadata.created_by or "").startswith("parquet-mr")
 
 
 def stored_column(schema: Any, name: str) -> IndexedColumn | None:
-    """The type of a column in a file (`ValueType.fromParquetPrimitiveType`); None if its values have no order.
+    """Returns the type of a column in a file (`ValueType.fromParquetPrimitiveType`); None if its values have no order.
 
     Args:
         schema: the column's `pyarrow.parquet.ColumnSchema`.
@@ -137,7 +139,7 @@ def stored_column(schema: Any, name: str) -> IndexedColumn | None:
 
 
 def _include_bounds(whole: Range, statistics: pq.Statistics, column: IndexedColumn) -> bool:
-    """Widens a range to the bounds of a chunk; False if one is unknown."""
+    """Widens a range to the bounds of a chunk; returns False if one is unknown."""
     bounds = [_decoded_bound(raw, column) for raw in (statistics.min_raw, statistics.max_raw)]
     if None in bounds or any(bound != bound for bound in bounds):
         return False
@@ -146,7 +148,7 @@ def _include_bounds(whole: Range, statistics: pq.Statistics, column: IndexedColu
 
 
 def _of_column(metadata: pq.FileMetaData, position: int, column: IndexedColumn, nan: bool | None) -> tuple[Range, bool]:
-    """The range of a column in a footer, and whether it is complete."""
+    """Returns the range of a column in a footer, and whether it is complete."""
     whole = Range(column)
     physical = metadata.schema.column(position).physical_type
     is_float = column.type in _FLOATS
@@ -177,7 +179,7 @@ def _of_column(metadata: pq.FileMetaData, position: int, column: IndexedColumn, 
 
 
 def _decoded_bound(raw: Any, column: IndexedColumn) -> Bound:
-    """A bound in a footer; None if it was truncated within a character."""
+    """Decodes a bound in a footer; None if it was truncated within a character."""
     if column.type is ValueType.DECIMAL:
         return int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
     if column.type is ValueType.STRING:

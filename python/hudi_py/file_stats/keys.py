@@ -44,7 +44,7 @@ class KeyReader:
         return self.logs.merge
 
     def of_slice(self, slice_: FileSlice) -> Iterator[pa.Array]:
-        """The keys (string) of the merged rows of a slice."""
+        """Yields the keys (string) of the merged rows of a slice."""
         if not slice_.log_files:
             if slice_.base_file is not None:
                 yield from self.of_base_file(slice_.base_file.path)
@@ -53,7 +53,7 @@ class KeyReader:
             yield batch.column(0)
 
     def of_base_file(self, path: str) -> Iterator[pa.Array]:
-        """The keys (string) of a base file's rows."""
+        """Yields the keys (string) of a base file's rows."""
         columns = key_columns(self.merge.key_fields)
         for batch in iter_base_batches(self.storage, path, columns, batch_rows=_ROWS):
             if not batch.num_columns:
@@ -61,7 +61,7 @@ class KeyReader:
             yield keys_of(batch, self.merge.key_fields)
 
     def live(self, slice_: FileSlice, keys: pa.Array) -> Mask:
-        """Whether the slice has a row for each of the keys."""
+        """Tells whether the slice has a row for each of the keys."""
         result, wanted = np.zeros(len(keys), np.bool_), TextSet(keys)
         for some in self.of_slice(slice_):
             places = wanted.find(some)
@@ -69,7 +69,8 @@ class KeyReader:
         return result
 
     def ordering_of(self, slice_: FileSlice, keys: pa.Array) -> pa.Table:
-        """`_hoodie_record_key` and the ordering columns of a slice's rows with these keys (string, distinct)."""
+        """Returns `_hoodie_record_key` and the ordering columns of a slice's rows with these keys (string,
+        distinct)."""
         columns = [RECORD_KEY, *self.merge.ordering_columns]
         schema = pa.schema([field for field in self.schema if field.name in columns])
         wanted = TextSet(keys)
@@ -77,7 +78,7 @@ class KeyReader:
         return pa.Table.from_batches([batch.filter(wanted.has(batch.column(RECORD_KEY))) for batch in batches], schema)
 
     def rows(self, slice_: FileSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Columns of the merged rows of a slice."""
+        """Yields columns of the merged rows of a slice."""
         spec = ReadSpec(
             uri=self.storage.uri,
             table_schema=self.schema,
@@ -91,14 +92,14 @@ class KeyReader:
             yield from reader.rows()
 
     def deleted_by(self, log_files: Sequence[LogFile]) -> pa.Array:
-        """The keys (string) that log files delete, regardless of the base file."""
+        """Returns the keys (string) that log files delete, regardless of the base file."""
         log = self.logs.open(self.storage, log_files, self.history)
         parts = log.parts(log.columns(self.schema, ()))
         deleted = [records.keys.filter(pa.array(records.winners.deletes)) for records in parts]
         return pa.concat_arrays([pa.array([], pa.string()), *deleted])
 
     def touched_by(self, log: LogFile) -> pa.Array:
-        """The distinct keys (string) of the rows and deletes of a log file."""
+        """Returns the distinct keys (string) of the rows and deletes of a log file."""
         opened = self.logs.open(self.storage, [log], self.history)
         parts = [pa.array([], pa.string())]
         for versions in opened.versions(opened.columns(self.schema, ())):
@@ -116,13 +117,13 @@ class KeyChanges:
 
 
 def no_changes() -> KeyChanges:
-    """No key is added or removed."""
+    """Returns changes without added or removed keys."""
     empty = pa.array([], pa.string())
     return KeyChanges(empty, empty)
 
 
 def base_file_changes(reader: KeyReader, path: str, previous: str | None) -> KeyChanges:
-    """The difference between a base file and the previous one of its file group (None: there is none)."""
+    """Compares a base file with the previous one of its file group (None: there is none)."""
     keys = _all_keys(reader.of_base_file(path))
     if previous is None:
         return KeyChanges(keys, pa.array([], pa.string()))
@@ -131,7 +132,7 @@ def base_file_changes(reader: KeyReader, path: str, previous: str | None) -> Key
 
 
 def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: pa.Array | None = None) -> KeyChanges:
-    """The changes of a log file to its slice, found by merging the slice with and without the file.
+    """Computes the changes of a log file to its slice, by merging the slice with and without the file.
 
     Args:
         before: the slice; the log file itself is ignored in it.
@@ -149,7 +150,7 @@ def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: p
 def written_log_changes(
     reader: KeyReader, before: FileSlice, log: LogFile, keys: pa.Array, deletes: Mask | None, *, known_live: bool
 ) -> KeyChanges:
-    """The changes of a log file that was just written, found with as little reading as possible.
+    """Computes the changes of a log file that was just written, with as little reading as possible.
 
     Args:
         before: the slice without the log file.

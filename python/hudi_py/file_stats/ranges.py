@@ -20,7 +20,7 @@ from hudi_py.file_stats.columns import IndexedColumn, ValueType
 from hudi_py.formats.arrays import combined, double_codes, doubles_of
 
 Bound = bool | int | float | str | bytes | None
-"""Decimals are unscaled integers, dates are days, times and timestamps are integers in the type's unit."""
+"""A decimal is an unscaled integer, a date the number of days, a time or timestamp an integer in the type's unit."""
 
 _NUMBER: Final = pa.decimal256(76, 0)
 BOUND: Final = pa.struct(
@@ -43,14 +43,14 @@ _WHOLE: Final = frozenset({ValueType.BOOLEAN, ValueType.INT, ValueType.LONG, Val
 _ARROW_UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _WIDE: Final = decimal.Context(prec=100)
 _SECONDS: Final = (-62_135_596_800, 253_402_300_799)
-"""The years 1 to 9999."""
+"""Seconds since the epoch of the years 1 to 9999."""
 """All bits except the sign."""
 _LAST_TEXT: Final = "\U0010ffff" * 8
 _LAST_BYTES: Final = b"\xff" * 32
 
 
 def slot_of(kind: ValueType) -> str:
-    """The member of `BOUND` for bounds of a type."""
+    """Returns the member of `BOUND` for bounds of a type."""
     if kind in _WHOLE:
         return "whole"
     if kind in (ValueType.FLOAT, ValueType.DOUBLE):
@@ -62,7 +62,7 @@ def slot_of(kind: ValueType) -> str:
 
 @dataclass(slots=True)
 class Range:
-    """The range of one column while it is computed."""
+    """The range of one column during its computation."""
 
     column: IndexedColumn
     low: Bound = None
@@ -96,7 +96,7 @@ class ColumnRanges:
 
     @classmethod
     def of(cls, ranges: Sequence[Range]) -> ColumnRanges:
-        """The ranges, one row each."""
+        """Builds it from ranges, one row each."""
         # a loop over columns, not rows
         arrays = [
             pa.array([range_.column.name for range_ in ranges], pa.string()),
@@ -110,7 +110,8 @@ class ColumnRanges:
 
     @classmethod
     def merged(cls, parts: Iterable[ColumnRanges], columns: Sequence[IndexedColumn] = ()) -> ColumnRanges:
-        """One range for each column that any part has: those of `columns` in their order, then the others.
+        """Merges parts to one range for each column that any part has: those of `columns` in their order, then the
+        others.
 
         Args:
             columns: determine the types of the result, because older files may have other types; other columns get the
@@ -120,14 +121,14 @@ class ColumnRanges:
 
 
 def merge_rows(table: pa.Table, columns: Sequence[IndexedColumn] = ()) -> ColumnRanges:
-    """As `ColumnRanges.merged`, for rows with the columns of `RANGES`."""
+    """Merges as `ColumnRanges.merged`, for rows with the columns of `RANGES`."""
     return merge_groups(table, pa.nulls(table.num_rows, pa.int32()), columns).get(None, ColumnRanges.of(()))
 
 
 def merge_groups(
     table: pa.Table, groups: pa.Array, columns: Sequence[IndexedColumn] = ()
 ) -> dict[int | None, ColumnRanges]:
-    """As `merge_rows`, separately for each group of rows.
+    """Merges as `merge_rows`, separately for each group of rows.
 
     Args:
         groups: the group of each row (int32).
@@ -164,7 +165,7 @@ def _joined_range(parts: Sequence[Range], wanted: IndexedColumn | None) -> Range
 
 
 def _reduced_ranges(table: pa.Table, groups: pa.Array) -> pa.Table:
-    """One row for each group, column and type."""
+    """Reduces rows to one for each group, column and type."""
     flat: dict[str, pa.Array | pa.ChunkedArray] = {"group": groups}
     flat |= {name: table[name] for name in ("column", "type", "detail")}
     flat |= {name: table[name] for name in _COUNTS}
@@ -194,7 +195,7 @@ def _from_codes(whole: pa.Array) -> pa.Array:
 def column_ranges(
     data: pa.RecordBatch | pa.Table | Iterable[pa.RecordBatch], columns: Sequence[IndexedColumn]
 ) -> ColumnRanges:
-    """Ranges of data rows, as they are written to a log.
+    """Computes ranges of data rows for a log.
 
     Without rows, every range is empty and its type is NULL. A column that the rows lack counts as null.
 
@@ -220,7 +221,7 @@ def column_ranges(
 
 
 def leaf(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A column by its dotted name; null if the batch lacks it, and where its parent is null."""
+    """Returns a column by its dotted name; null if the batch lacks it, and where its parent is null."""
     if name in batch.schema.names:
         return batch.column(name)
     parts = name.split(".")
@@ -265,7 +266,7 @@ def widen_zeros(target: Range) -> None:
 
 
 def column_of(name: str, kind: int, detail: str | None) -> IndexedColumn:
-    """A column with the type that a record of the metadata table has."""
+    """Returns a column with the type that a record of the metadata table has."""
     precision, _, scale = (detail or "").partition(",")
     digits = (int(precision), int(scale)) if precision.strip().isdecimal() and scale.strip().isdecimal() else (0, 0)
     return IndexedColumn(name, ValueType(kind), *digits)
@@ -299,8 +300,8 @@ def promoted(low: Bound, high: Bound, old: IndexedColumn, new: IndexedColumn) ->
 
 
 def widest(column: IndexedColumn) -> tuple[Bound, Bound]:
-    """Bounds that include every value of a type, for columns whose range is unknown: Apache Hudi treats a file without
-    bounds as one without values."""
+    """Returns bounds that include every value of a type, for columns whose range is unknown: Apache Hudi treats a file
+    without bounds as one without values."""
     kind = column.type
     if kind in _UNITS:
         unit = _UNITS[kind]
@@ -343,7 +344,7 @@ def _bound_arrays(bounds: Sequence[tuple[ValueType, Bound]]) -> pa.Array:
 
 
 def _float_bounds(array: pa.Array) -> tuple[float, float]:
-    """Bounds of floating-point numbers, at least one of which is not null."""
+    """Returns bounds of floating-point numbers, at least one of which is not null."""
     numbers = array.drop_null().to_numpy(zero_copy_only=False)
     real = numbers[~np.isnan(numbers)]
     if not len(real):
@@ -363,7 +364,7 @@ def _bound_value(scalar: pa.Scalar, kind: pa.DataType, column: IndexedColumn) ->
         return int(exact.to_integral_value(decimal.ROUND_HALF_UP))
     if types.is_timestamp(kind) or types.is_time(kind):
         whole = scalar.cast(pa.int64() if kind.bit_width == 64 else pa.int32()).as_py()
-        # milliseconds are rounded down when they are written as Avro
+        # writing Avro rounds milliseconds down
         return int(whole) * _UNITS.get(column.type, _ARROW_UNITS[kind.unit]) // _ARROW_UNITS[kind.unit]
     if types.is_date(kind):
         return int(scalar.cast(pa.date32()).cast(pa.int32()).as_py())

@@ -20,12 +20,12 @@ from hudi_py.storage import Storage
 KEY: Final = "key"
 REMOVED: Final = "removed"
 KEYS_SCHEMA: Final = pa.schema([(KEY, pa.string()), (REMOVED, pa.bool_())])
-"""A record key, and whether it was removed from the file group; otherwise it was added."""
+"""Schema of record keys, with whether each was removed from the file group, or else added."""
 _SECTION: Final = b"hudi_py.section"
 _KEYS: Final = b"keys"
 _RANGES: Final = b"ranges"
 _MAX_HELD: Final = 32 << 20
-"""Bytes of sidecars in memory, of all writes of this process."""
+"""Maximum size of sidecars in memory, of all writes of this process."""
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
@@ -70,8 +70,8 @@ class Sidecar:
         storage.put(sidecar_path(folder, name), self._content())
 
     def hold(self, storage: Storage, folder: str, name: str) -> bool:
-        """Keeps the sidecar in memory instead, for a commit by this process, until `release_sidecars`. False if there
-        is no room."""
+        """Keeps the sidecar in memory instead, for a commit by this process, until `release_sidecars`. Returns False if
+        there is no room."""
         return _HELD.put(storage.uri, sidecar_path(folder, name), self._content())
 
     def _content(self) -> bytes:
@@ -98,11 +98,11 @@ class SidecarContent:
 
     @property
     def has_keys(self) -> bool:
-        """Whether it lists added and removed keys."""
+        """Tells whether it lists added and removed keys."""
         return self._section(_KEYS) is not None
 
     def key_batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches of `KEYS_SCHEMA`; keys may repeat."""
+        """Yields batches of `KEYS_SCHEMA`; keys may repeat."""
         reader = self._section(_KEYS)
         if reader is not None:
             for batch in reader:
@@ -110,7 +110,7 @@ class SidecarContent:
 
     @property
     def ranges(self) -> pa.RecordBatch | None:
-        """Statistics of the columns; None if there are none."""
+        """Returns statistics of the columns; None if there are none."""
         reader = self._section(_RANGES)
         return None if reader is None else next(iter(reader), None)
 
@@ -137,7 +137,7 @@ class _HeldSidecars:
         self._lock = threading.Lock()
 
     def put(self, uri: str, path: str, data: bytes) -> bool:
-        """False: there is no room."""
+        """Stores a sidecar; returns False if there is no room."""
         with self._lock:
             of_table = self._held.setdefault(uri, {})
             grown = self._num_bytes + len(data) - len(of_table.get(path, b""))
@@ -168,22 +168,22 @@ _HELD: Final = _HeldSidecars()
 
 
 def holds_sidecars(storage: Storage, folder: str) -> bool:
-    """Whether this process holds sidecars of a write."""
+    """Tells whether this process holds sidecars of a write."""
     return _HELD.holds(storage.uri, folder)
 
 
 def release_sidecars(storage: Storage, folder: str) -> None:
-    """Forgets the sidecars that this process holds for a write."""
+    """Drops the sidecars that this process holds for a write."""
     _HELD.release(storage.uri, folder)
 
 
 def sidecar_path(folder: str, name: str) -> str:
-    """Path of the sidecar of the data file `name` (its path in the table)."""
+    """Returns the path of the sidecar of the data file `name` (its path in the table)."""
     return f"{folder}/{name}.arrow"
 
 
 def read_sidecar(storage: Storage, folder: str, name: str) -> SidecarContent | None:
-    """The sidecar of the data file `name` (its path in the table); None if there is none or `folder` is empty.
+    """Reads the sidecar of the data file `name` (its path in the table); None if there is none or `folder` is empty.
 
     Accessing its content raises CorruptFileError if it is not a sidecar.
     """

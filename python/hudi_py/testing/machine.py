@@ -1,4 +1,5 @@
-"""Random writes to a table against a dict: whatever was written, a snapshot read gives what the dict holds."""
+"""Checks random writes to a table against a dict: after every write, a snapshot read must return the dict's
+contents."""
 
 from __future__ import annotations
 
@@ -30,21 +31,21 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class ReportedCounts:
-    """How many rows a write changed, as its writer counts them; None: it does not say."""
+    """How many rows a write changed, as counted by its writer; None if it does not count."""
 
     inserted: int | None = None
     updated: int | None = None
     deleted: int | None = None
 
     def check(self, **expected: int) -> None:
-        """Fails unless the counts that are known are those expected."""
+        """Fails unless the known counts equal the expected ones."""
         result = {name: getattr(self, name) for name in expected}
         assert all(result[name] in (None, count) for name, count in expected.items()), f"{result}, expected {expected}"
 
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """The properties of a table, which its first write makes."""
+    """The properties of a table, which its first write creates."""
 
     table_type: str = "cow"
     """`cow` or `mor`."""
@@ -55,7 +56,7 @@ class Writer(Protocol):
     """Writes to tables."""
 
     def write(self, path: str, rows: pa.Table, operation: str, table: NewTable, *, small_files: bool) -> ReportedCounts:
-        """One commit, which makes the table if there is none.
+        """Writes one commit; creates the table if there is none.
 
         Args:
             rows: in `SCHEMA`.
@@ -69,7 +70,7 @@ class Reader(Protocol):
     """Reads tables."""
 
     def read(self, path: str) -> pa.Table:
-        """The current rows, with the columns `part`, `id`, `ts` and `text` at least."""
+        """Returns the current rows, with the columns `part`, `id`, `ts` and `text` at least."""
         ...
 
 
@@ -92,7 +93,7 @@ class HudiPy:
             table_version=table.version,
         )
         if table.table_type == "mor" and operation in ("upsert", "delete"):
-            return ReportedCounts()  # logs count what they hold
+            return ReportedCounts()  # logs count their contents
         return ReportedCounts(result.num_inserted, result.num_updated, result.num_deleted)
 
     def read(self, path: str) -> pa.Table:
@@ -115,7 +116,7 @@ class Writes(RuleBasedStateMachine):
         self.path = f"{self.folder}/t"
         self.rows: dict[tuple[str, int], tuple[int, str]] = {}
         self.clean: set[tuple[str, int]] = set()
-        """Keys never deleted: only for these is a late row surely ignored."""
+        """Keys that were never deleted: only for these is a late row certainly ignored."""
         self.step = 10
         self.fresh = 1000
         self.commits = 0
@@ -138,7 +139,7 @@ class Writes(RuleBasedStateMachine):
     @rule(keys=KEYS, small=st.booleans(), text=st.text(max_size=4))
     def upsert(self, keys: list[tuple[str, int]], small: bool, text: str) -> None:
         self.step += 10
-        # of rows of one key the greatest ordering value wins, the later of equal ones
+        # among rows of one key the greatest ordering value wins, the later one of equal values
         rows = [self._row(key, self.step + place % 3, f"{text}{place}") for place, key in enumerate(keys)]
         best: dict[tuple[str, int], tuple[int, str]] = {}
         for key, row in zip(keys, rows, strict=True):

@@ -1,4 +1,4 @@
-"""Compare two tables row by row: exact in every value, blind to order."""
+"""Compares two tables row by row: exact in every value, regardless of order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN: Final = 5
 
 
 def comparable_type(kind: pa.DataType) -> pa.DataType:
-    """One type for all that Spark and this project write differently for the same type of a table.
+    """Returns one type for everything that Spark and this project write differently for the same type of a table.
 
     Field names of lists and maps, nullability, offsets' width, dictionaries and the spelling of UTC do not count.
     Whether a timestamp is an instant or local does, and so do a number's width and a decimal's precision and scale.
@@ -39,7 +39,7 @@ def comparable_type(kind: pa.DataType) -> pa.DataType:
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType:
-    """The type with times as plain integers: Python's datetime holds neither year 0 nor year 10000."""
+    """Returns the type with times as plain integers: Python's datetime holds neither year 0 nor year 10000."""
     if pa.types.is_timestamp(kind) or pa.types.is_date64(kind) or pa.types.is_time64(kind):
         return pa.int64()
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
@@ -77,7 +77,7 @@ def _values(column: pa.ChunkedArray) -> list[Hashable]:
 
 
 def row_counts(table: pa.Table, columns: Sequence[str]) -> Counter[tuple[Hashable, ...]]:
-    """How often each row occurs, with the columns in the order given."""
+    """Counts how often each row occurs, with the columns in the given order."""
     return Counter(zip(*(_values(table.column(name)) for name in columns), strict=True))
 
 
@@ -89,7 +89,7 @@ def _sample(rows: Counter[tuple[Hashable, ...]], columns: Sequence[str]) -> str:
 
 
 def assert_rows_equal(actual: pa.Table, expected: pa.Table, ignore: Sequence[str] = READER_DEPENDENT) -> None:
-    """Fail unless both tables have the same columns, the same types, and the same rows the same number of times.
+    """Fails unless both tables have the same columns, the same types, and the same rows the same number of times.
 
     The order of rows and columns does not count. Values are compared exactly: nested ones, decimals, nulls, NaN, and
     timestamps to the microsecond (an instant is an instant, whatever zone its type names).

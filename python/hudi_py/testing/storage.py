@@ -1,4 +1,4 @@
-"""What every `Storage` does alike, as tests for pytest."""
+"""Tests for pytest of the behaviour that every `Storage` shares."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hudi_py.storage import Storage
 
 
 class StorageBehaviour:
-    """What all storages do alike; a subclass gives the fixture `storage`, rooted at an empty folder."""
+    """The behaviour that all storages share; a subclass provides the fixture `storage`, rooted at an empty folder."""
 
     renames = True
     folders = True
     reports_missing = True
-    """Whether `delete` says that there was no file."""
+    """Whether `delete` reports that there was no file."""
 
     def test_put_then_read(self, storage: Storage) -> None:
         storage.put("a/b c/d%2Fe=ü.bin", b"hello")
