@@ -103,9 +103,9 @@ def counted(frame: DataFrame, counting: Counting) -> DataFrame:
     derived from it count as usual, and so does a read with a filter, which is pushed down to Spark's reader."""
     spec = counting.pinned.spec
     if spec.filter is None and spec.keys is None:
-        result: Any = frame
-        result.__class__ = _counting_class(result.__class__)
-        result._hudi_py = counting
+        counting_frame: Any = frame
+        counting_frame.__class__ = _counting_class(counting_frame.__class__)
+        counting_frame._hudi_py = counting
     return frame
 
 

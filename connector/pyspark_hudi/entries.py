@@ -57,7 +57,7 @@ def _catalog_facts(spark: SparkSession, schema: str | None, table: str) -> dict[
             rows = spark.sql(f"SHOW TABLE EXTENDED{where} LIKE {literal(table)}").collect()
     except PySparkException:  # there is no such schema
         return {}
-    result = [row for row in rows if str(row["tableName"]).lower() == table.lower()]
-    if len(result) != 1 or result[0]["isTemporary"]:  # a temporary view hides a table
+    tables = [row for row in rows if str(row["tableName"]).lower() == table.lower()]
+    if len(tables) != 1 or tables[0]["isTemporary"]:  # a temporary view hides a table
         return {}
-    return dict(_FACT.findall(str(result[0]["information"])))
+    return dict(_FACT.findall(str(tables[0]["information"])))

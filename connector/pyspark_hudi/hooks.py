@@ -178,13 +178,13 @@ class _OneEach(Noting):
     """A `spark.catalog` that lists each table of `register_sql` once, without its parts."""
 
     def listTables(self, dbName: str | None = None, pattern: str | None = None) -> Any:  # noqa: N802, N803
-        result = super().listTables(dbName, pattern)
+        tables = super().listTables(dbName, pattern)
         spark = self._hudi_py.owner
         if not is_enabled(spark):
-            return result
-        behind = tables_behind(spark, [(".".join(item.namespace or ()), item.name) for item in result])
+            return tables
+        behind = tables_behind(spark, [(".".join(item.namespace or ()), item.name) for item in tables])
         return [
-            item for item in result if item.isTemporary or (".".join(item.namespace or ()), item.name) not in behind
+            item for item in tables if item.isTemporary or (".".join(item.namespace or ()), item.name) not in behind
         ]
 
 
@@ -295,9 +295,9 @@ def _native_table(spark: SparkSession, name: object) -> DataFrame | None:
     """Returns the rows of a table of `register_sql`, or of a Hudi table in the catalog; None for others."""
     if not isinstance(name, str) or not is_enabled(spark):
         return None
-    result = _current_table(spark, name)
-    if result is not None:
-        return _fresh_rows(spark, result)
+    table = _current_table(spark, name)
+    if table is not None:
+        return _fresh_rows(spark, table)
     entry = entry_of(spark, name)
     if entry is None:
         return None
@@ -329,8 +329,8 @@ def _frames_in(spark: SparkSession, query: object) -> dict[str, DataFrame]:
         return {}
     words = set(re.findall(r"\w+", query.lower()))
     short = {name.rpartition(".")[2] for name in noted_tables(spark)} & words
-    result = {name: table for name in sorted(short) if (table := _current_table(spark, name)) is not None}
-    frames = {name: _fresh_rows(spark, table) for name, table in result.items()}
+    tables = {name: table for name in sorted(short) if (table := _current_table(spark, name)) is not None}
+    frames = {name: _fresh_rows(spark, table) for name, table in tables.items()}
     return {name: frame for name, frame in frames.items() if frame is not None}
 
 

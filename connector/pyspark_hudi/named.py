@@ -48,10 +48,10 @@ def target_of(spark: SparkSession, name: object) -> StatementTarget | None:
     except ConfigError:  # Spark will report the error
         return None
     tables = Tables(spark)
-    result = tables.find(names)
-    if result is None and names[-1].lower().endswith(catalog.SUFFIX):  # the part to insert into
+    target = tables.find(names)
+    if target is None and names[-1].lower().endswith(catalog.SUFFIX):  # the part to insert into
         return tables.find((*names[:-1], names[-1][: -len(catalog.SUFFIX)]))
-    return result
+    return target
 
 
 def save_as_table(

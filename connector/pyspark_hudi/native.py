@@ -139,8 +139,8 @@ def _why_not_native(planned: PlannedScan, options: Options) -> list[str | None]:
         reason = "the filter may mean something else in another Spark session"
     if reason is not None:
         return [reason] * len(planned.splits)
-    result = planned.why_not_native()
-    return result if options.get(read_config.NATIVE) == "always" else _why_not_faster(planned.splits, result)
+    reasons = planned.why_not_native()
+    return reasons if options.get(read_config.NATIVE) == "always" else _why_not_faster(planned.splits, reasons)
 
 
 def _why_not_faster(splits: Sequence[Split], reasons: Sequence[str | None]) -> list[str | None]:

@@ -60,8 +60,8 @@ def check_pandas() -> None:
 
 
 def _check_settings(spark: SparkSession) -> None:
-    result = {key: _setting_text(spark, key) for key in _OF_APACHE_HUDI}
-    left = {key: value for key, value in result.items() if "hudi" in value.lower() or "hoodie" in value.lower()}
+    settings = {key: _setting_text(spark, key) for key in _OF_APACHE_HUDI}
+    left = {key: value for key, value in settings.items() if "hudi" in value.lower() or "hoodie" in value.lower()}
     if not left or _has_jar(spark):
         return
     listed = ", ".join(f"{key}={value}" for key, value in left.items())

@@ -87,12 +87,12 @@ def matching(pinned: Pinned, condition: str) -> Pinned:
     if not _QUOTES.isdisjoint(condition):
         return pinned
     try:
-        result = parse_filter(condition, pinned.spec.table_schema)
+        filter_ = parse_filter(condition, pinned.spec.table_schema)
     except HudiError:  # Spark reports it better
         return pinned
-    if result is None or spark_condition(result) is None:
+    if filter_ is None or spark_condition(filter_) is None:
         return pinned
-    kept = result.may_match([dict(split.known_values) for split in pinned.splits])
+    kept = filter_.may_match([dict(split.known_values) for split in pinned.splits])
     return replace(pinned, splits=tuple(compress(pinned.splits, kept)))
 
 
@@ -195,9 +195,9 @@ class _WithParts(_Base):  # type: ignore[misc]
 
     def _other(self, method: str, *arguments: Any, **named: Any) -> Any:
         """Wraps a method that makes new columns."""
-        result = getattr(super(), method)(*arguments, **named)
-        if not self._may_be_pruned(result):
-            return result
+        frame = getattr(super(), method)(*arguments, **named)
+        if not self._may_be_pruned(frame):
+            return frame
         return getattr(self._hudi_py_parts.made(None), method)(*arguments, **named)
 
     def _may_be_pruned(self, frame: DataFrame) -> bool:
@@ -217,7 +217,7 @@ def _parts_class(kind: Any) -> type:
 
 def with_parts(frame: DataFrame, parts: Parts) -> DataFrame:
     """Returns the DataFrame, which is read instead of the parts if conditions do not matter."""
-    result: Any = frame
-    result.__class__ = _parts_class(result.__class__)
-    result._hudi_py_parts = parts
+    pruned: Any = frame
+    pruned.__class__ = _parts_class(pruned.__class__)
+    pruned._hudi_py_parts = parts
     return frame

@@ -84,10 +84,10 @@ def remote_tasks(
         numbers = spark.range(0, number, 1, min(max(number, 1), _MAX_TASKS))
         with raised_here():
             rows = in_tasks(numbers, functools.partial(_in_task, function, arguments), ANSWER).collect()
-        result = [pickle.loads(row[0]) for row in rows]
+        outcomes = [pickle.loads(row[0]) for row in rows]
     else:
-        result = _ask_server(spark, _Call(function, arguments, number))
-    return list(itertools.chain.from_iterable(result))
+        outcomes = _ask_server(spark, _Call(function, arguments, number))
+    return list(itertools.chain.from_iterable(outcomes))
 
 
 def _in_task(
@@ -282,18 +282,18 @@ class _CallUnpickler(pickle.Unpickler):
         known = (module, name) in _OTHERS or (module == "pyarrow.lib" and name in _ARROW)
         if "." in name or not (known or module == CALLABLE or module.startswith("hudi_py.")):
             raise pickle.UnpicklingError(f"is of type {name}")
-        result = super().find_class(module, name)
-        if known or _is_value(result) or result in HELD_BY_VALUES:
-            return result
-        if module != CALLABLE or getattr(result, "__module__", None) != CALLABLE:
+        member = super().find_class(module, name)
+        if known or _is_value(member) or member in HELD_BY_VALUES:
+            return member
+        if module != CALLABLE or getattr(member, "__module__", None) != CALLABLE:
             raise pickle.UnpicklingError(f"is of type {name}")
-        return result
+        return member
 
 
-def _is_value(result: object) -> bool:
+def _is_value(value: object) -> bool:
     """Tells whether creating an instance has no side effects. Other classes may open files: one in `storage.local`
     truncates the file of its first argument."""
-    return isinstance(result, type) and (is_dataclass(result) or issubclass(result, (Enum, tuple, HudiError)))
+    return isinstance(value, type) and (is_dataclass(value) or issubclass(value, (Enum, tuple, HudiError)))
 
 
 def _zone_maker(owner: object, name: str) -> Any:

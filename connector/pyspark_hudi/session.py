@@ -51,17 +51,17 @@ def register(spark: SparkSession, name: str = FORMAT) -> None:
     if name.lower() != FORMAT:
         register_as(spark, name)
     try:
-        result = _environment_view(spark, FORMAT).collect()
+        rows = _environment_view(spark, FORMAT).collect()
     except PySparkException as error:
         reason = (_ERROR.findall(str(error)) or str(error).splitlines())[-1]
         raise ImportError(
             f"Spark's Python cannot load hudi-py: {reason}; install hudi-py for the Python that PYSPARK_PYTHON names, "
             "on the driver and on every worker, or pass it with --py-files"
         ) from None
-    lacking = missing(row.asDict() for row in result)
+    lacking = missing(row.asDict() for row in rows)
     if lacking:
         raise ImportError(
-            f"Spark's Python, {result[0]['location']}, cannot run hudi-py: it needs {', '.join(lacking)}; install them "
+            f"Spark's Python, {rows[0]['location']}, cannot run hudi-py: it needs {', '.join(lacking)}; install them "
             "on the driver and on every worker"
         )
     register_sql(spark)

@@ -42,8 +42,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         SchemaMismatchError: Spark cannot pass a column of this type to Python.
     """
     try:
-        result = _to_arrow(schema)
-        return pa.schema([_declared_field(ours, field) for ours, field in zip(result, schema, strict=True)])
+        arrow = _to_arrow(schema)
+        return pa.schema([_declared_field(ours, field) for ours, field in zip(arrow, schema, strict=True)])
     except (PySparkTypeError, ValueError) as error:  # neither names the column
         for field in schema:
             path, kind = _unsupported_part(field.dataType, field.name) or (None, None)
@@ -71,9 +71,9 @@ def _unsupported_part(kind: DataType, path: str) -> tuple[str, DataType] | None:
     elif isinstance(kind, MapType):
         members = [(f"{path}.key", kind.keyType), (f"{path}.value", kind.valueType)]
     for name, member in members:
-        result = _unsupported_part(member, name)
-        if result is not None:
-            return result
+        unsupported = _unsupported_part(member, name)
+        if unsupported is not None:
+            return unsupported
     try:
         _to_arrow(StructType([StructField("column", kind)]))
     except (PySparkTypeError, ValueError):

@@ -695,7 +695,8 @@ MUTATIONS: Final = (
     Mutation(
         "storage: the answer to a conditional write is believed",
         CORE + "storage/conditional.py",
-        "                if result is not None and result.data == data:\n                    return result.version\n",
+        "                if current is not None and current.data == data:\n"
+        "                    return current.version\n",
         "",
         "tests/unit/storage/test_conditional.py",
     ),
@@ -786,8 +787,8 @@ MUTATIONS: Final = (
     Mutation(
         "schema: an emptied commit that changed columns by id is passed over",
         CORE + "timeline/table_schema.py",
-        "    if newest > result:\n",
-        "    if newest > result > newest:\n",
+        "    if newest > readable:\n",
+        "    if newest > readable > newest:\n",
         "tests/unit/read/test_damage.py",
     ),
     Mutation(
@@ -800,8 +801,8 @@ MUTATIONS: Final = (
     Mutation(
         "timestamp keys: a text that has the form of the first pattern, but names no time, is taken",
         CORE + "expressions/dates/rule.py",
-        "            if (result.fit & ~exist).any():\n",
-        "            if (result.fit & ~exist).all():\n",
+        "            if (parsed.fit & ~exist).any():\n",
+        "            if (parsed.fit & ~exist).all():\n",
         "tests/unit/expressions/test_dates.py",
     ),
     Mutation(
@@ -850,8 +851,8 @@ MUTATIONS: Final = (
     Mutation(
         "read: other readers show values that files hold in place of the path's",
         CORE + "read/engines/native.py",
-        "not result.has_min_max or not result.min == result.max == value.as_py()",
-        "not result.has_min_max",
+        "not statistics.has_min_max or not statistics.min == statistics.max == value.as_py()",
+        "not statistics.has_min_max",
         "tests/unit/read/test_known_values.py",
     ),
     Mutation(
@@ -864,8 +865,8 @@ MUTATIONS: Final = (
     Mutation(
         "skipping: a key the record index lacks is nowhere, on merge-on-read tables too",
         CORE + "read/pruning/locations.py",
-        "            if other not in result:\n                return None\n",
-        "            if other not in result:\n                continue\n",
+        "            if other not in locations:\n                return None\n",
+        "            if other not in locations:\n                continue\n",
         "tests/golden/test_metadata.py",
     ),
     Mutation(
@@ -907,14 +908,14 @@ MUTATIONS: Final = (
     Mutation(
         "index: a text with the hash of one in a set is taken for it",
         CORE + "formats/lookup.py",
-        "        result[hits[~same]] = -1\n",
+        "        numbers[hits[~same]] = -1\n",
         "",
         "tests/unit/formats/test_lookup.py",
     ),
     Mutation(
         "HFiles: what looks like an entry is taken for one, whatever is before it",
         CORE + "formats/hfile/entries.py",
-        " and (result[1:] == ends[:-1]).all()\n",
+        " and (candidates[1:] == ends[:-1]).all()\n",
         "\n",
         "tests/unit/formats/test_hfile.py",
     ),
@@ -1258,14 +1259,14 @@ MUTATIONS: Final = (
     Mutation(
         "timeline: a listing during which instants complete is taken as it is",
         CORE + "timeline/timeline.py",
-        "    if locked or not (result.pending or time.monotonic() - began > _QUICK_S):\n",
+        "    if locked or not (timeline.pending or time.monotonic() - began > _QUICK_S):\n",
         "    if True:\n",
         "tests/unit/timeline/test_timeline.py",
     ),
     Mutation(
         "timeline: what completes while it is listed again counts",
         CORE + "timeline/timeline.py",
-        "            return again.at(result.pin())\n",
+        "            return again.at(timeline.pin())\n",
         "            return again\n",
         "tests/unit/timeline/test_timeline.py",
     ),
@@ -1821,8 +1822,8 @@ MUTATIONS: Final = (
     Mutation(
         "limits: a record in a container contains itself",
         CORE + "formats/avro/container.py",
-        "        if result is None:\n            raise ValueError(",
-        "        if result is None:\n            return 1\n        if result < 0:\n            raise ValueError(",
+        "        if size is None:\n            raise ValueError(",
+        "        if size is None:\n            return 1\n        if size < 0:\n            raise ValueError(",
         "tests/unit/formats/test_bombs.py",
     ),
     Mutation(
@@ -1856,8 +1857,8 @@ MUTATIONS: Final = (
     Mutation(
         "call by an option: it may call any class of hudi-py",
         CONNECTOR + "remote.py",
-        "(is_dataclass(result) or issubclass(result, (Enum, tuple, HudiError)))",
-        "result is not None",
+        "(is_dataclass(value) or issubclass(value, (Enum, tuple, HudiError)))",
+        "value is not None",
         "tests/connector/test_remote.py::test_an_option_calls_nothing_else",
     ),
     Mutation(

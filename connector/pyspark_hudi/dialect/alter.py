@@ -219,14 +219,14 @@ def _column_exists(schema: StructType, names: tuple[str, ...]) -> bool:
     kind: DataType = schema
     for name in names:
         if isinstance(kind, StructType):
-            result = [item.dataType for item in kind if item.name.lower() == name.lower()]
+            kinds = [item.dataType for item in kind if item.name.lower() == name.lower()]
         elif isinstance(kind, ArrayType):
-            result = [kind.elementType] if name.lower() == "element" else []
+            kinds = [kind.elementType] if name.lower() == "element" else []
         else:
-            result = [kind.valueType] if isinstance(kind, MapType) and name.lower() == "value" else []
-        if not result:
+            kinds = [kind.valueType] if isinstance(kind, MapType) and name.lower() == "value" else []
+        if not kinds:
             return False
-        kind = result[0]
+        kind = kinds[0]
     return True
 
 

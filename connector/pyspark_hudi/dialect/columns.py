@@ -35,8 +35,8 @@ def columns_of(spark: SparkSession, definitions: str) -> StructType:
     Raises:
         SchemaMismatchError: the dimension or element type of a vector is not valid, or a column is CHAR.
     """
-    result = spark.createDataFrame([], _with_markers(definitions)).schema
-    return StructType([_declared_field(field) for field in result])
+    schema = spark.createDataFrame([], _with_markers(definitions)).schema
+    return StructType([_declared_field(field) for field in schema])
 
 
 def column_type(field: StructField) -> str:

@@ -150,8 +150,8 @@ def _show_commit_extra_metadata(target: StatementTarget, given: Given) -> Rows:
     elif instant is None:
         raise ConfigError(f"Cannot show the newest commit of {target.shown}: the active timeline has none")
     key = None if given["metadata_key"] is None else str(given["metadata_key"]).strip()
-    result = [row for row in rows if row["commit_time"] == instant and key in (None, row["metadata_key"])]
-    for row in result[: given["limit"]]:
+    extra = [row for row in rows if row["commit_time"] == instant and key in (None, row["metadata_key"])]
+    for row in extra[: given["limit"]]:
         yield row["commit_time"], row["action"], row["metadata_key"], row["metadata_value"]
 
 

@@ -52,9 +52,9 @@ def or_reading(
 
     def either(tables: Tables, cursor: Cursor) -> DataFrame | None:
         start = cursor.at
-        result = run(tables, cursor)
-        if result is not None:
-            return result
+        frame = run(tables, cursor)
+        if frame is not None:
+            return frame
         cursor.at = start
         return run_reading(tables, cursor)
 

@@ -187,8 +187,8 @@ class _Views(string.Formatter):
 
 def _placed_constant(value: Any) -> str:
     """Formats a constant within a statement: two minus signs would begin a comment."""
-    result = constant(value)
-    return f" {result}" if result.startswith("-") else result
+    text = constant(value)
+    return f" {text}" if text.startswith("-") else text
 
 
 def constant(value: Any) -> str:

@@ -36,15 +36,15 @@ def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.finish()
     listed = [row for row in target.view("partitions") if row["partition"]]
     empty = any(row["num_slices"] == 0 for row in listed) and not target.view("commits")
-    result = sorted(row["partition"] for row in listed if empty or row["num_slices"] > 0)
+    partitions = sorted(row["partition"] for row in listed if empty or row["num_slices"] > 0)
     if target.config.slashed_dates:
         (column,) = target.config.partition_fields
-        result = [f"{column}={item.replace('/', '-')}" for item in result]
+        partitions = [f"{column}={item.replace('/', '-')}" for item in partitions]
     if spec:
         prefix_of = {target.field(name).name: value for name, value in spec.items()}
-        result = [item for item in result if _has_values(target, item, prefix_of)]
+        partitions = [item for item in partitions if _has_values(target, item, prefix_of)]
     schema = StructType([StructField("partition", StringType(), nullable=False)])
-    return tables.spark.createDataFrame([(item,) for item in result], schema)
+    return tables.spark.createDataFrame([(item,) for item in partitions], schema)
 
 
 def show_tables(tables: Tables, cursor: Cursor) -> DataFrame:

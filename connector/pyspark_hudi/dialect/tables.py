@@ -54,8 +54,8 @@ class Tables:
 
     def read_options(self, names: Sequence[str]) -> Mapping[str, str]:
         """Returns the read options with which this session registered a table."""
-        result = catalog.noted(self.spark, _joined_name(names))
-        return {} if result is None else result.options
+        registered = catalog.noted(self.spark, _joined_name(names))
+        return {} if registered is None else registered.options
 
     def find(self, names: Sequence[str]) -> StatementTarget | None:
         """Finds the target of a statement, registered by any session; after `enable` also a Hudi table of the session's
@@ -72,8 +72,8 @@ class Tables:
     @cached_property
     def configured(self) -> Mapping[str, str]:
         """Returns options set in the session (`SET hoodie... = ...`)."""
-        result: Mapping[str, Any] = self.spark.conf.getAll
-        return {key: str(value) for key, value in result.items() if key.startswith("hoodie.")}
+        settings: Mapping[str, Any] = self.spark.conf.getAll
+        return {key: str(value) for key, value in settings.items() if key.startswith("hoodie.")}
 
     def options(self) -> dict[str, str]:
         """Returns the options of reads and writes."""
@@ -211,8 +211,8 @@ def shortened(cursor: Cursor, target: StatementTarget) -> Cursor:
 
 def _report_rows(report: bytes) -> list[Row]:
     with pa.ipc.open_stream(report) as reader:
-        result: list[Row] = reader.read_all().to_pylist()
-    return result
+        rows: list[Row] = reader.read_all().to_pylist()
+    return rows
 
 
 def _joined_name(names: Sequence[str]) -> str:

@@ -63,8 +63,8 @@ class KeyValue(_ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         if isinstance(value, tuple):
             return value
-        key, result, text = str(value).partition("=")
-        if not result or not key.strip():
+        key, sign, text = str(value).partition("=")
+        if not sign or not key.strip():
             self.fail(f"{value!r} is not of the form key=value", param, ctx)
         return key.strip(), text
 

@@ -58,14 +58,14 @@ class Form:
         """Returns the format: as given, from `--json` or the file name, or else a table."""
         if as_json and self.to not in (None, "json"):
             raise click.UsageError(f"--json and --to {self.to} contradict each other.")
-        result = self.to or ("json" if as_json else None)
-        if result is None and self.output is not None:
-            result = format_of(self.output)
-            if result is None:
+        form = self.to or ("json" if as_json else None)
+        if form is None and self.output is not None:
+            form = format_of(self.output)
+            if form is None:
                 raise click.UsageError(f"The name {self.output} has no ending of a known format: give --to.")
-        if result in _BINARY and self.output is None and sys.stdout.isatty():
-            raise click.UsageError(f"A terminal cannot show {result} files: give --output.")
-        return result or "table"
+        if form in _BINARY and self.output is None and sys.stdout.isatty():
+            raise click.UsageError(f"A terminal cannot show {form} files: give --output.")
+        return form or "table"
 
 
 def format_of(name: str) -> str | None:
@@ -186,8 +186,8 @@ def show_table(rows: pa.Table, most: int | None = None) -> None:
 def _column_texts(column: pa.ChunkedArray) -> list[Any]:
     """Formats values of a column for people: null is empty; numbers are plain, so that they can be copied."""
     convert = converter(column.type)
-    result = column.to_pylist() if convert is None else [convert(item) for item in column.to_pylist()]
-    return [str(item) if isinstance(item, (int, float)) and not isinstance(item, bool) else item for item in result]
+    values = column.to_pylist() if convert is None else [convert(item) for item in column.to_pylist()]
+    return [str(item) if isinstance(item, (int, float)) and not isinstance(item, bool) else item for item in values]
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -336,15 +336,15 @@ def sql(target: CommandTarget, query: str, tables: Iterable[str], as_of: str | N
     }
     connection = duckdb.connect()
     try:
-        result: pa.Table = run_query(query, scans, connection=connection).to_arrow_table()
+        table: pa.Table = run_query(query, scans, connection=connection).to_arrow_table()
     except duckdb.Error as error:
         raise ConfigError(f"Cannot run the query: {error}") from error
     finally:
         connection.close()
     if shape == "table" and form.output is None:
-        show_table(result)
+        show_table(table)
     else:
-        write_rows(result.to_batches(), result.schema, form, shape)
+        write_rows(table.to_batches(), table.schema, form, shape)
 
 
 def _named_tables(tables: Iterable[str]) -> dict[str, str]:

@@ -15,12 +15,12 @@ _STYLES = {Severity.CRITICAL: "bold red", Severity.ERROR: "red", Severity.WARNIN
 
 def examine(target: CommandTarget, full: bool) -> bool:
     """Implements `hudi-py doctor`; returns whether the table is healthy."""
-    result = hudi_py.doctor(target.path, target.options, full=full, storage_options=target.storage_options)
+    diagnosis = hudi_py.doctor(target.path, target.options, full=full, storage_options=target.storage_options)
     if target.as_json:
-        Screen().json(result.to_dict())
+        Screen().json(diagnosis.to_dict())
     else:
-        _show_diagnosis(Screen(), target, result)
-    return result.healthy
+        _show_diagnosis(Screen(), target, diagnosis)
+    return diagnosis.healthy
 
 
 def mend(target: CommandTarget, *, full: bool, lose_rows: bool, dry_run: bool, yes: bool) -> None:
@@ -69,14 +69,14 @@ def kept(target: CommandTarget) -> None:
 
 def undo(target: CommandTarget, id: str) -> None:
     """Implements `hudi-py repairs undo`."""
-    result = hudi_py.undo_repair(target.path, id, target.options, storage_options=target.storage_options)
-    _print_repair(target, result, f"Undone: the repair {id}. {counted(result.num_kept, 'file')} brought back.")
+    undone = hudi_py.undo_repair(target.path, id, target.options, storage_options=target.storage_options)
+    _print_repair(target, undone, f"Undone: the repair {id}. {counted(undone.num_kept, 'file')} brought back.")
 
 
 def forget(target: CommandTarget, id: str) -> None:
     """Implements `hudi-py repairs forget`."""
-    result = hudi_py.forget_repair(target.path, id, target.options, storage_options=target.storage_options)
-    _print_repair(target, result, f"Deleted what the repair {id} had kept: {counted(result.num_kept, 'file')}.")
+    forgotten = hudi_py.forget_repair(target.path, id, target.options, storage_options=target.storage_options)
+    _print_repair(target, forgotten, f"Deleted what the repair {id} had kept: {counted(forgotten.num_kept, 'file')}.")
 
 
 def _print_repair(target: CommandTarget, repair: KeptRepair, sentence: str) -> None:

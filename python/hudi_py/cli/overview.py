@@ -29,21 +29,21 @@ _ALL_PARTITIONS = "all"
 def show(target: CommandTarget) -> None:
     """Implements `hudi-py show`."""
     table, screen = target.open(), Screen()
-    result = overview(read_facts(table), target.path)
+    facts = overview(read_facts(table), target.path)
     if target.as_json:
-        screen.json(asdict(result))
+        screen.json(asdict(facts))
         return
-    kind = "merge on read" if result.table_type == "MERGE_ON_READ" else "copy on write"
-    screen.title(result.name or result.uri, f"{kind}, table version {result.version}")
-    screen.path(result.uri, "dim")
-    if result.read_only:
-        screen.line(f"Read only: {result.read_only}", "yellow")
+    kind = "merge on read" if facts.table_type == "MERGE_ON_READ" else "copy on write"
+    screen.title(facts.name or facts.uri, f"{kind}, table version {facts.version}")
+    screen.path(facts.uri, "dim")
+    if facts.read_only:
+        screen.line(f"Read only: {facts.read_only}", "yellow")
     screen.line()
-    screen.facts([*_identity_facts(result), *_content_facts(result), *_activity_facts(result, table)])
+    screen.facts([*_identity_facts(facts), *_content_facts(facts), *_activity_facts(facts, table)])
     screen.heading("Next")
-    if not result.next:
-        screen.line("  Nothing is due." if result.services else "  Nothing.")
-    for step in result.next:
+    if not facts.next:
+        screen.line("  Nothing is due." if facts.services else "  Nothing.")
+    for step in facts.next:
         screen.line(f"  {step.why}:", hang=2)
         screen.path(f"    {step.command}", "green")
 
@@ -62,29 +62,29 @@ def stats(target: CommandTarget, rows: bool) -> None:
     """Implements `hudi-py stats`."""
     table, screen = target.open(), Screen()
     files = records(table.files())
-    result: dict[str, Any] = {"base_files": sizes(files), "writes": totals(table.history())}
+    report: dict[str, Any] = {"base_files": sizes(files), "writes": totals(table.history())}
     if rows:
         progress = Progress.on_terminal("counting")
         progress.phase("reading")
         try:
-            result["num_rows"] = table.scan().count()
+            report["num_rows"] = table.scan().count()
         finally:
             progress.close()
     if target.as_json:
-        screen.json(result)
+        screen.json(report)
         return
     if rows:
-        screen.title(counted(result["num_rows"], "row"))
+        screen.title(counted(report["num_rows"], "row"))
     screen.heading("Sizes of base files")
     columns = [ScreenColumn("partition"), *map(number, ("files", "least", "median", "95 %", "most", "total"))]
     names = ("min_bytes", "median_bytes", "p95_bytes", "max_bytes", "num_bytes")
     table_rows = [
         [row["partition"] or ".", row["num_files"], *(show_bytes(row[name]) for name in names)]
-        for row in result["base_files"]
+        for row in report["base_files"]
     ]
     screen.table(columns, table_rows, empty="There are no base files.")
     screen.heading("Writes on the active timeline")
-    done = result["writes"]
+    done = report["writes"]
     changed = done["num_inserts"] + done["num_updates"] + done["num_deletes"]
     facts = [
         (

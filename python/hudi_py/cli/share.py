@@ -103,7 +103,7 @@ def publish(
     from hudi_py.cli.screen import Screen
     from hudi_py.interop import iceberg as interop
 
-    result = interop.publish(
+    published = interop.publish(
         target.open(),
         catalog,
         name,
@@ -113,9 +113,9 @@ def publish(
     )
     screen = Screen()
     if target.as_json:
-        screen.json(result.to_dict())
+        screen.json(published.to_dict())
     else:
-        text = str(result)
+        text = str(published)
         screen.line(text[:1].upper() + text[1:] + ".")
 
 

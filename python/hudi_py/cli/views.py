@@ -76,16 +76,16 @@ def _check_partition(table: Table, wanted: str, as_of: str | None) -> None:
 def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str | None) -> None:
     """Implements `hudi-py files`."""
     table, screen = target.open(), Screen()
-    result = records(table.files(as_of=as_of))
+    slices = records(table.files(as_of=as_of))
     if partition is not None:
         wanted = partition.strip("/")
-        result = [row for row in result if row["partition"] == wanted]
-        if not result:
+        slices = [row for row in slices if row["partition"] == wanted]
+        if not slices:
             _check_partition(table, wanted, as_of)
     if logs:
-        result = [row for row in result if row["log_files"]]
+        slices = [row for row in slices if row["log_files"]]
     if target.as_json:
-        screen.json_lines(result)
+        screen.json_lines(slices)
         return
     rows = [
         [
@@ -96,7 +96,7 @@ def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str |
             len(row["log_files"]) or None,
             _size_text(row["log_bytes"] or None),
         ]
-        for row in result
+        for row in slices
     ]
     columns = [
         ScreenColumn("partition"),
@@ -202,13 +202,13 @@ def indexes(target: CommandTarget) -> None:
 
 def locks(target: CommandTarget) -> None:
     """`hudi-py locks show`."""
-    result, screen = target.open().locks.holders(), Screen()
+    holders, screen = target.open().locks.holders(), Screen()
     if target.as_json:
-        screen.json_lines(asdict(item) for item in result)
+        screen.json_lines(asdict(item) for item in holders)
         return
-    if not result:
+    if not holders:
         screen.note("Nobody holds the table lock.")
-    for item in result:
+    for item in holders:
         times = {"since": item.since, "expires": item.expires}
         screen.facts(
             [

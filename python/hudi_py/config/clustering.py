@@ -45,10 +45,10 @@ def _strategy_parser(package: str, known: tuple[str, ...], renamed: Mapping[str,
 
 
 def _parse_layout(value: str) -> str:
-    result = value.strip().upper().replace("Z-ORDER", "ZORDER")
-    if result not in LAYOUTS:
+    layout = value.strip().upper().replace("Z-ORDER", "ZORDER")
+    if layout not in LAYOUTS:
         raise ValueError("one of " + ", ".join(LAYOUTS))
-    return result
+    return layout
 
 
 LAYOUTS: Final = ("LINEAR", "ZORDER", "HILBERT")
@@ -223,10 +223,10 @@ SORT_BY_KEY_LAST = flag(
 
 
 def _slice_orders(value: str) -> tuple[str, ...]:
-    result = tuple(part.strip().upper() for part in value.split(",") if part.strip())
-    if not result or not {*result} <= {"SIZE", "INSTANT_TIME"}:
+    methods = tuple(part.strip().upper() for part in value.split(",") if part.strip())
+    if not methods or not {*methods} <= {"SIZE", "INSTANT_TIME"}:
         raise ValueError("SIZE, INSTANT_TIME, or both, separated by commas")
-    return result
+    return methods
 
 
 _PARALLEL = "How many threads of Spark's driver Apache Hudi uses."

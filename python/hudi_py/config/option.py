@@ -229,11 +229,11 @@ def _parse_names(value: str) -> tuple[str, ...]:
 
 
 def _parse_pairs(value: str) -> tuple[tuple[str, str], ...]:
-    result = [pair.partition("=") for pair in value.split(",") if pair.strip()]
-    for name, equals, _ in result:
+    pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
+    for name, equals, _ in pairs:
         if not equals:
             raise ValueError(f"pairs such as a=b, separated by commas; {name!r} has no value")
-    return tuple((name.strip(), text.strip()) for name, _, text in result)
+    return tuple((name.strip(), text.strip()) for name, _, text in pairs)
 
 
 def _parse_flag(value: str) -> bool:

@@ -185,18 +185,18 @@ class _ValueBinder(Binder):
 
     def one_kind(self, operands: Sequence[Node]) -> pa.DataType:
         """Returns the common type of several operands."""
-        result = kind_of(operands[0])
+        common = kind_of(operands[0])
         for node in operands[1:]:
             kind = kind_of(node)
-            if pa.types.is_null(kind) or result.equals(kind):
+            if pa.types.is_null(kind) or common.equals(kind):
                 continue
-            found = kind if pa.types.is_null(result) else common_type(result, kind)
-            texts = is_text(result) != is_text(kind) and not pa.types.is_null(result)
+            found = kind if pa.types.is_null(common) else common_type(common, kind)
+            texts = is_text(common) != is_text(kind) and not pa.types.is_null(common)
             if found is None or texts:
-                raise self.refuse(f"{result} and {kind} as values of one expression; cast one of them")
-            result = found
-        self.note(operands, result)
-        return result
+                raise self.refuse(f"{common} and {kind} as values of one expression; cast one of them")
+            common = found
+        self.note(operands, common)
+        return common
 
     def case(self, tree: Any, depth: int) -> Node:
         import sqlglot.expressions

@@ -97,9 +97,9 @@ def local_times(
     def of(letter: str, low: int, high: int, default: int) -> Longs:
         if letter not in values:
             return np.full(rows, default, np.int64)
-        result = np.where(given[letter], values[letter], default) if letter in given else values[letter]
-        np.logical_and(exist, (result >= low) & (result <= high), out=exist)
-        return np.clip(result, low, high)
+        number = np.where(given[letter], values[letter], default) if letter in given else values[letter]
+        np.logical_and(exist, (number >= low) & (number <= high), out=exist)
+        return np.clip(number, low, high)
 
     year = of("y", *years)
     month, day, in_year = of("M", 1, 12, 1), of("d", 1, 31, 1), of("D", 1, 366, 1)
@@ -118,8 +118,8 @@ def local_times(
 def named_months(texts: pa.StringArray) -> Longs:
     """Returns months by English names or their first three letters, in any case; 1 for other text."""
     short = pa.array([name[:3].lower() for name in MONTHS])
-    result = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, 3)), value_set=short)
-    return np.asarray(pc.fill_null(result, 0).to_numpy(), np.int64) + 1
+    months = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, 3)), value_set=short)
+    return np.asarray(pc.fill_null(months, 0).to_numpy(), np.int64) + 1
 
 
 def offsets_of(texts: pa.StringArray, second: int) -> Longs:

@@ -89,7 +89,7 @@ class Filter:
     def may_match(self, known: Sequence[Mapping[str, pa.Scalar]]) -> list[bool]:
         """Tells for each set of column values that rows may share whether such a row can satisfy the filter; False is
         certain, True is not."""
-        result = [True] * len(known)
+        mask = [True] * len(known)
         alike: dict[tuple[str, ...], list[int]] = {}
         for index, values in enumerate(known):
             alike.setdefault(tuple(values), []).append(index)
@@ -108,8 +108,8 @@ class Filter:
                     if isinstance(found, pa.Scalar):
                         found = pa.repeat(found, len(places))
                     for index, value in zip(places, found.to_pylist(), strict=True):
-                        result[index] = result[index] and value is True
-        return result
+                        mask[index] = mask[index] and value is True
+        return mask
 
 
 def parse_filter(given: str | pc.Expression | Filter | None, schema: pa.Schema) -> Filter | None:

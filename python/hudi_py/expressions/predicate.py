@@ -157,11 +157,11 @@ class Membership(Node):
         values, items = as_kind(self.operand, batch, self.kind), pa.array(list(self.items), self.kind)
         if pa.types.is_floating(self.kind):
             values, items = pc.add(values, 0.0), pc.add(items, 0.0)  # is_in tells -0.0 from 0.0
-        result = pc.is_in(values, value_set=items)
+        contained = pc.is_in(values, value_set=items)
         known = pc.is_valid(values)
         if self.has_null:
-            known = pc.and_(known, result)
-        return pc.if_else(known, result, pa.scalar(None, pa.bool_()))
+            known = pc.and_(known, contained)
+        return pc.if_else(known, contained, pa.scalar(None, pa.bool_()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,8 +107,8 @@ def indexed_columns(
 def named_columns(schema_json: str, names: Sequence[str]) -> tuple[IndexedColumn, ...]:
     """Returns the columns with exactly these names, in this order, with their types in the schema; see
     `indexed_columns`."""
-    result = {column.name: column for column in indexed_columns(schema_json, names=names)}
-    return tuple(result[name] for name in names if name in result)
+    by_name = {column.name: column for column in indexed_columns(schema_json, names=names)}
+    return tuple(by_name[name] for name in names if name in by_name)
 
 
 def _is_supported(column: IndexedColumn, index_version: int) -> bool:

@@ -66,8 +66,8 @@ def ranges_of_files(
             return None
 
     listed = list(files)
-    result = when_remote(storage, one, listed) if sidecars else in_threads(one, listed)
-    yield from zip(listed, result, strict=True)
+    sizes = when_remote(storage, one, listed) if sidecars else in_threads(one, listed)
+    yield from zip(listed, sizes, strict=True)
 
 
 def ranges_of_file(

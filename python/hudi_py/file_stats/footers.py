@@ -58,10 +58,10 @@ def footer_ranges(
         FileNotFoundError: there is no such file.
     """
     with open_parquet(storage, path) as file:
-        result, unknown = _of_metadata(file.metadata, columns, nan)
+        ranges, unknown = _of_metadata(file.metadata, columns, nan)
         if unknown:
             _read_ranges(file, path, unknown)
-    return ColumnRanges.of(result)
+    return ColumnRanges.of(ranges)
 
 
 def written_ranges(
@@ -69,11 +69,11 @@ def written_ranges(
 ) -> ColumnRanges:
     """Computes ranges as `footer_ranges`, with the footer in memory: opens the file only if the footer is not
     enough."""
-    result, unknown = _of_metadata(metadata, columns, nan)
+    ranges, unknown = _of_metadata(metadata, columns, nan)
     if unknown:
         with open_parquet(storage, path) as file:
             _read_ranges(file, path, unknown)
-    return ColumnRanges.of(result)
+    return ColumnRanges.of(ranges)
 
 
 def _of_metadata(

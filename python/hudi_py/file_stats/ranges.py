@@ -251,8 +251,8 @@ def add_values(target: Range, array: pa.Array) -> None:
         low, high = _float_bounds(array)
         target.include(low, high)
         return
-    result = pc.min_max(array)
-    for scalar in (result["min"], result["max"]):
+    extremes = pc.min_max(array)
+    for scalar in (extremes["min"], extremes["max"]):
         bound = _bound_value(scalar, kind, target.column)
         target.include(bound, bound)
 

@@ -49,16 +49,16 @@ class TextSet:
             codes = pc.index_in(wanted, value_set=self.texts).fill_null(-1)
             return codes.to_numpy(zero_copy_only=False).astype(np.int64) if len(codes) else np.empty(0, np.int64)
         wanted = combined(wanted)
-        result = np.full(len(wanted), -1, np.int64)
+        numbers = np.full(len(wanted), -1, np.int64)
         for start in range(0, len(wanted), _AT_ONCE):
             some = wanted.slice(start, _AT_ONCE)
-            result[start : start + len(some)] = self._find(some, hashed)
-        return result
+            numbers[start : start + len(some)] = self._find(some, hashed)
+        return numbers
 
     def places(self, wanted: pa.StringArray | pa.ChunkedArray) -> pa.Int64Array:
         """Finds texts as `find`, with nulls instead of -1, for Arrow's `take`."""
-        result = self.find(wanted)
-        return pa.array(result, mask=result < 0)
+        numbers = self.find(wanted)
+        return pa.array(numbers, mask=numbers < 0)
 
     def has(self, wanted: pa.StringArray | pa.ChunkedArray) -> pa.BooleanArray:
         """Tells for each text whether it is in the set; nulls are not."""
@@ -68,18 +68,18 @@ class TextSet:
         hashes = _text_hashes(wanted)
         bucket = (hashes >> hashed.shift).astype(np.int64)
         offset, end = hashed.starts[bucket], hashed.starts[bucket + 1]
-        result = np.full(len(wanted), -1, np.int64)
+        numbers = np.full(len(wanted), -1, np.int64)
         rows = np.flatnonzero(offset < end)
         while len(rows):  # as many rounds as the fullest bucket has hashes, which are few
             same = hashed.hashes[offset[rows]] == hashes[rows]
-            result[rows[same]] = hashed.numbers[offset[rows[same]]]
+            numbers[rows[same]] = hashed.numbers[offset[rows[same]]]
             rows = rows[~same]
             offset[rows] += 1
             rows = rows[offset[rows] < end[rows]]
-        hits = np.flatnonzero(result >= 0)
-        same = true_where(pc.equal(self.texts.take(pa.array(result[hits])), wanted.take(pa.array(hits))))
-        result[hits[~same]] = -1
-        return result
+        hits = np.flatnonzero(numbers >= 0)
+        same = true_where(pc.equal(self.texts.take(pa.array(numbers[hits])), wanted.take(pa.array(hits))))
+        numbers[hits[~same]] = -1
+        return numbers
 
     @cached_property
     def _hashed(self) -> _Hashed | None:

@@ -78,10 +78,10 @@ def diagnose(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # damage becomes findings
-        result = list(_of_table(facts))
+        findings = list(_of_table(facts))
     libraries = environment() if with_environment else {}
-    result += check_environment(libraries) if with_environment else ()
-    unique = {(finding.code, finding.subject, finding.what): finding for finding in result}
+    findings += check_environment(libraries) if with_environment else ()
+    unique = {(finding.code, finding.subject, finding.what): finding for finding in findings}
     ordered = sorted(
         unique.values(), key=lambda item: (-item.severity, _ORDER[item.code], item.instant or "", item.what)
     )

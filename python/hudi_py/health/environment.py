@@ -32,36 +32,38 @@ def environment() -> dict[str, str]:
 
     Looks into files and asks another Python, if Spark would use one.
     """
-    result = {
+    versions = {
         "hudi-py": _library_version("hudi-py") or "not installed",
         "hudi_py": str(Path(__file__).resolve().parents[1]),
         "python": f"{platform.python_version()} ({sys.executable})",
         **{name: version for name in _PACKAGES if (version := _library_version(name))},
     }
-    if "pyspark" in result:
+    if "pyspark" in versions:
         python = spark_python()
-        result["spark python"] = python or "none"
+        versions["spark python"] = python or "none"
         if python is not None:
-            result["spark hudi-py"] = _hudi_of(python)
-        result["java"] = java_release() or "none"
-    return result
+            versions["spark hudi-py"] = _hudi_of(python)
+        versions["java"] = java_release() or "none"
+    return versions
 
 
-def check_environment(result: dict[str, str]) -> Iterator[Finding]:
+def check_environment(versions: dict[str, str]) -> Iterator[Finding]:
     """Yields findings about the environment, from `environment`."""
-    if "pyspark" not in result:
+    if "pyspark" not in versions:
         return
-    loaded = result.get("spark hudi-py", "").partition("|")[2]
-    if loaded != str(Path(result["hudi_py"]) / "__init__.py"):
+    loaded = versions.get("spark hudi-py", "").partition("|")[2]
+    if loaded != str(Path(versions["hudi_py"]) / "__init__.py"):
         yield Finding(
             "environment.spark",
-            f"Spark's Python is {result['spark python']}, which loads hudi-py from {loaded or 'nowhere'}; this process "
-            f"has it from {result['hudi_py']}",
-            details=result,
+            f"Spark's Python is {versions['spark python']}, which loads hudi-py from {loaded or 'nowhere'}; this "
+            f"process has it from {versions['hudi_py']}",
+            details=versions,
         )
-    release = result["java"].split(" ")[0].partition(".")[0]
+    release = versions["java"].split(" ")[0].partition(".")[0]
     if not release.isdecimal() or int(release) < _MIN_JAVA:
-        yield Finding("environment.java", f"PySpark {result['pyspark']} needs Java {_MIN_JAVA}; found {result['java']}")
+        yield Finding(
+            "environment.java", f"PySpark {versions['pyspark']} needs Java {_MIN_JAVA}; found {versions['java']}"
+        )
 
 
 def spark_python() -> str | None:
@@ -74,10 +76,10 @@ def java_release() -> str | None:
     """Returns release and home of the Java that PySpark would start, from its file `release`; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     if not home:
-        result = shutil.which("java")
-        if result is None:
+        java = shutil.which("java")
+        if java is None:
             return None
-        home = str(Path(result).resolve().parent.parent)
+        home = str(Path(java).resolve().parent.parent)
     try:
         text = (Path(home) / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:  # an installation without the file, or none

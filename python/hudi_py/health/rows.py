@@ -61,7 +61,7 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
         if left is not None and rows >= left:
             break
         try:
-            result, failures = _partition_keys(facts, partition)
+            keys, failures = _partition_keys(facts, partition)
         except StorageError:  # not a sign of damage
             raise
         except HudiError as error:
@@ -69,10 +69,10 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
             continue
         yield from failures
         done += 1
-        rows += result.num_rows
-        yield from _duplicate_findings(result, partition)
+        rows += keys.num_rows
+        yield from _duplicate_findings(keys, partition)
         if index is not None or rows <= _MAX_COMPARED:
-            seen.append(result.append_column(_PARTITION, pa.repeat(pa.scalar(str(partition)), result.num_rows)))
+            seen.append(keys.append_column(_PARTITION, pa.repeat(pa.scalar(str(partition)), keys.num_rows)))
     yield from _over_partitions(facts, index, seen)
     facts.checked.append(f"keys: {counted(rows, 'row')} in {done} of {counted(len(partitions), 'partition')}")
 

@@ -90,14 +90,14 @@ def _check_ends(facts: Facts) -> Iterator[Finding]:
     for (time, action), count in sorted(ends.items()):
         if count < 2:
             continue
-        result = [i for i in timeline.files if i.completed and (i.time, i.action.comparable) == (time, action)]
-        paths = tuple(timeline.layout.path(i.file_name) for i in result)
+        files = [i for i in timeline.files if i.completed and (i.time, i.action.comparable) == (time, action)]
+        paths = tuple(timeline.layout.path(i.file_name) for i in files)
         contents = [_file_content(facts, path) for path in paths]
-        same = all(_says_the_same(content, contents[0], result[0]) for content in contents[1:])
+        same = all(_says_the_same(content, contents[0], files[0]) for content in contents[1:])
         yield Finding(
             "timeline.twice_completed" if same else "timeline.completed_differently",
             f"the {action.value} {time} has {count} completed files{'' if same else ', which differ'}: "
-            + ", ".join(i.file_name for i in result),
+            + ", ".join(i.file_name for i in files),
             instant=time,
             paths=paths,
         )
@@ -310,13 +310,13 @@ def check_leftovers(facts: Facts) -> Iterator[Finding]:
             (STAGING, "leftovers.staging", "write folder"),
             (HEARTBEATS, "leftovers.heartbeats", "heartbeat"),
         ):
-            result = [info for info in facts.storage.list(folder) if info.name not in pending and _is_instant(info)]
-            if result:
-                names = ", ".join(info.name for info in result[:_NAMED])
+            left = [info for info in facts.storage.list(folder) if info.name not in pending and _is_instant(info)]
+            if left:
+                names = ", ".join(info.name for info in left[:_NAMED])
                 yield Finding(
                     code,
-                    f"{counted(len(result), what)} of finished or vanished instants in {folder}: {names}",
-                    paths=tuple(info.path for info in result),
+                    f"{counted(len(left), what)} of finished or vanished instants in {folder}: {names}",
+                    paths=tuple(info.path for info in left),
                 )
     broken = [info for info in facts.storage.list(META_FOLDER) if info.name.startswith(_BROKEN)]
     if broken:

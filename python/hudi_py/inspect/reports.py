@@ -98,8 +98,8 @@ def table_report(path: str, options: Options, view: str) -> pa.Table:
 def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ()) -> pa.Table:
     """Lists instants of the active timeline and the given archived ones, oldest first."""
     active = {(instant.time, instant.action.comparable) for instant in timeline.instants}
-    result: list[Instant | ArchivedInstant] = [*timeline.instants]
-    result += [instant for instant in archived if (instant.time, instant.action) not in active]
+    instants: list[Instant | ArchivedInstant] = [*timeline.instants]
+    instants += [instant for instant in archived if (instant.time, instant.action) not in active]
     rows = [
         {
             "instant": instant.time,
@@ -107,7 +107,7 @@ def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ())
             "state": instant.state.name,
             "completion_time": instant.completion_time,
         }
-        for instant in sorted(result, key=lambda instant: instant.time)
+        for instant in sorted(instants, key=lambda instant: instant.time)
     ]
     return pa.Table.from_pylist(rows, INSTANTS)
 
@@ -240,10 +240,10 @@ def _partition_slices(state: TableState, as_of: InstantTime | None) -> Iterator[
 def _written_report(state: TableState, *, archived: bool = False) -> pa.Table:
     """Lists what each completed write wrote to each file, newest write first; a write without files has one row, whose
     file is null. `archived` lists the archived timeline instead of the active one."""
-    result = _archived_commits(state) if archived else _active_commits(state)
+    commits = _archived_commits(state) if archived else _active_commits(state)
     rows = [
         {**_commit_row(instant, metadata), "archived": archived, **({} if stat is None else _stat_row(stat))}
-        for instant, metadata in result
+        for instant, metadata in commits
         for stat in metadata.stats or (None,)
     ]
     return pa.Table.from_pylist(rows, _WRITTEN)

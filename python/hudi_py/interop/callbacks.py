@@ -109,10 +109,10 @@ def _present_option(value: Any) -> dict[str, Any]:
 def _sent_headers(secrets: Mapping[str, str]) -> dict[str, str]:
     """Returns key and headers, given among the storage options."""
     key = secrets.get(config.CALLBACK_API_KEY.key, config.CALLBACK_API_KEY.default)
-    result = {_KEY_HEADER: key}
+    headers = {_KEY_HEADER: key}
     for part in filter(str.strip, secrets.get(config.CALLBACK_HEADERS.key, "").split(";")):
         name, colon, value = part.partition(":")
         if not colon or not name.strip() or not value.strip() or any(mark in part for mark in "\r\n"):
             raise ConfigError(f"Option {config.CALLBACK_HEADERS.key} is not valid: expected name:value;name:value")
-        result[name.strip()] = value.strip()
-    return result
+        headers[name.strip()] = value.strip()
+    return headers

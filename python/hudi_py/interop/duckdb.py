@@ -39,11 +39,11 @@ def query(
         import duckdb
     except ImportError as error:
         raise missing_library(error, "run a query", "duckdb") from None
-    result = connection or duckdb.default_connection()
-    for name, scan in narrowed(sql, tables, result).items():
-        result.register(name, scan.to_table())
+    target = connection or duckdb.default_connection()
+    for name, scan in narrowed(sql, tables, target).items():
+        target.register(name, scan.to_table())
     try:
-        return result.sql(sql)
+        return target.sql(sql)
     except duckdb.Error as error:
         raise ConfigError(f"Cannot run the query: {error}") from error
 

@@ -91,9 +91,9 @@ def checked_url(url: str) -> str:
 
 
 def _without_user(url: str) -> str:
-    scheme, result, rest = url.partition("://")
+    scheme, separator, rest = url.partition("://")
     host, slash, path = rest.partition("/")
-    return f"{scheme}{result}{host.rpartition('@')[2]}{slash}{_without_query(path)}"
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{_without_query(path)}"
 
 
 def _without_query(url: str) -> str:
@@ -116,10 +116,10 @@ def _failure_reason(error: urllib.error.HTTPError) -> str:
     except OSError:
         text = ""
     try:
-        result = json.loads(text)
+        body = json.loads(text)
     except ValueError:
-        result = None
-    if isinstance(result, dict):
-        inner = result.get("error")
-        text = str((inner.get("message") if isinstance(inner, dict) else None) or result.get("message") or text)
+        body = None
+    if isinstance(body, dict):
+        inner = body.get("error")
+        text = str((inner.get("message") if isinstance(inner, dict) else None) or body.get("message") or text)
     return text.splitlines()[0][:300] if text else str(error.reason)

@@ -115,7 +115,7 @@ def _literal_value(node: Any) -> object:
 
     try:
         literal = polars.Expr.deserialize(json.dumps(node).encode(), format="json")
-        result: object = polars.select(literal).to_arrow().column(0)[0].as_py()
+        value: object = polars.select(literal).to_arrow().column(0)[0].as_py()
     except (polars.exceptions.PolarsError, ValueError, pa.ArrowException):
         return None
-    return result
+    return value

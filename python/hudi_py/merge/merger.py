@@ -107,8 +107,8 @@ def merge_pairs(
     Raises:
         SchemaMismatchError: the merger returned other columns or another number of rows.
     """
-    result = merger.merge(older, newer)
-    rows, deleted = (result.rows, result.deleted) if isinstance(result, MergedRows) else (result, None)
+    problem = merger.merge(older, newer)
+    rows, deleted = (problem.rows, problem.deleted) if isinstance(problem, MergedRows) else (problem, None)
     missing = [column for column in older.schema.names if column not in rows.schema.names]
     if missing or rows.num_rows != older.num_rows:
         found = f"no column '{missing[0]}'" if missing else f"{rows.num_rows} rows"

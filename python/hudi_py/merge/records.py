@@ -53,12 +53,12 @@ def reduce_versions(versions: LogVersions, settings: MergeSettings, *, keep_dele
         keep_deletes: whether to keep a row for each delete: the data row that marks it, or else a row of key, partition
             path, ordering columns and nulls.
     """
-    result = versions.as_versions(settings)
+    reduced = versions.as_versions(settings)
     if settings.merger is not None:
-        return _paired_records(versions, result, settings.merger, settings, keep_deletes)
+        return _paired_records(versions, reduced, settings.merger, settings, keep_deletes)
     if settings.folds or versions.partial_from is not None:
-        return _folded_records(versions, result, settings, keep_deletes)
-    winners = find_winners(result, settings)
+        return _folded_records(versions, reduced, settings, keep_deletes)
+    winners = find_winners(reduced, settings)
     kept = np.ones(len(winners.keys), np.bool_) if keep_deletes else ~winners.deletes
     if keep_deletes:
         rows = all_rows(versions, settings).take(pa.array(winners.versions))

@@ -158,8 +158,8 @@ def row_ordering(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> t
     """Returns the ordering columns of a table as arrays; a missing column is null, that is, the default."""
     if not settings.ordered:
         return ()
-    result = (values_at(table, name) for name in settings.ordering_fields)
-    return tuple(pa.nulls(table.num_rows, pa.int32()) if item is None else combined(item) for item in result)
+    columns = (values_at(table, name) for name in settings.ordering_fields)
+    return tuple(pa.nulls(table.num_rows, pa.int32()) if item is None else combined(item) for item in columns)
 
 
 def row_versions(table: pa.Table, settings: MergeSettings, keys: pa.Array, position: Rows) -> Versions:

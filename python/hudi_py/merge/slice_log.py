@@ -195,12 +195,12 @@ def base_rows(versions: LogVersions, winners: Winners, blocks: Sequence[LogBlock
     except CorruptFileError:
         return None  # merging by key gives the same result
     rows = np.concatenate(positions)[versions.places()]
-    result = np.full(len(winners.keys), -1, np.int64)
-    result[winners.ids] = rows
+    numbers = np.full(len(winners.keys), -1, np.int64)
+    numbers[winners.ids] = rows
     # sorting takes a tenth of the time of np.unique
-    if (result[winners.ids] != rows).any() or not np.diff(np.sort(result)).all():
+    if (numbers[winners.ids] != rows).any() or not np.diff(np.sort(numbers)).all():
         return None
-    return result
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,24 +97,24 @@ class MetadataLister(Lister):
 
     def partitions(self) -> list[PartitionPath]:
         """Lists sorted paths of all partitions; `[""]` for an unpartitioned table."""
-        result = self._read([ALL_PARTITIONS])
-        if result is None:
+        listed = self._read([ALL_PARTITIONS])
+        if listed is None:
             return self._fallback.partitions()
-        return sorted(PartitionPath(partition_of_key(key)) for key in result[ALL_PARTITIONS])
+        return sorted(PartitionPath(partition_of_key(key)) for key in listed[ALL_PARTITIONS])
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
         """Lists files of a partition, sorted by path; empty if it does not exist."""
         key = partition_key(partition)
-        result = self._read([key])
-        if result is None:
+        listed = self._read([key])
+        if listed is None:
             return self._fallback.files(partition)
         # modification times are unknown, and not needed for data files
-        return [FileInfo(join_path(partition, name), size, 0) for name, size in sorted(result[key].items())]
+        return [FileInfo(join_path(partition, name), size, 0) for name, size in sorted(listed[key].items())]
 
     def prefetch(self, partitions: Iterable[PartitionPath]) -> int:
         keys = [partition_key(partition) for partition in partitions]
-        result = self._read(keys)
-        return 0 if result is None else sum(len(result[key]) for key in keys)
+        listed = self._read(keys)
+        return 0 if listed is None else sum(len(listed[key]) for key in keys)
 
     def forget(self, partitions: Iterable[PartitionPath]) -> None:
         with self._lock:
@@ -152,9 +152,9 @@ class MetadataLister(Lister):
     def _load(self, keys: list[str]) -> None:
         if self._every is None and self._is_small:
             self._every = self.metadata.every_file(read_files)
-        result = read_files(self.metadata, keys) if self._every is None else self._every
+        listed = read_files(self.metadata, keys) if self._every is None else self._every
         for key in keys:
-            files = result.get(key)
+            files = listed.get(key)
             if files is None and key == ALL_PARTITIONS:
                 raise CorruptFileError(f"it has no record of all partitions in '{FILES}'")
             if files is not None and key != ALL_PARTITIONS and min(files.values(), default=1) <= 0:

@@ -104,8 +104,8 @@ def expression_stats(
         kind: the type of the expression.
     """
     places = {column_stats_key(column, partition, name): (column, partition, name) for partition, name in files}
-    result = _read_ranges(metadata, index, {column: kind}, places)
-    return {places[key][1:]: item for key, item in result.items()}
+    ranges = _read_ranges(metadata, index, {column: kind}, places)
+    return {places[key][1:]: item for key, item in ranges.items()}
 
 
 def partition_stats(

@@ -59,15 +59,15 @@ def time_of(value: Moment, timeline: Timeline, *, by_completion: bool) -> str | 
         raise ConfigError(f"Cannot take {value!r} as a point in time: it committed nothing; take an earlier result")
     if not by_completion:
         return value.instant
-    result = value.completion_time or next(
+    time = value.completion_time or next(
         (i.completion_time for i in timeline.completed if i.time == value.instant), None
     )
-    if result is None:
+    if time is None:
         raise ConfigError(
             f"Cannot take the commit {value.instant} as a point in time: its completion time is unknown, as the active "
             "timeline no longer has it; give a time"
         )
-    return result
+    return time
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,8 +375,8 @@ def _existing_sizes(storage: Storage, paths: Collection[str]) -> dict[str, int]:
         wanted = folders[folder]
         return [*storage.list(folder)] if len(wanted) >= _LIST_FROM else [storage.stat(path) for path in sorted(wanted)]
 
-    result = when_remote(storage, look, sorted(folders))
-    infos = [info for infos in result for info in infos if info is not None and not info.is_dir]
+    sizes = when_remote(storage, look, sorted(folders))
+    infos = [info for infos in sizes for info in infos if info is not None and not info.is_dir]
     return {info.path: info.size for info in infos if info.path in folders[info.path.rpartition("/")[0]]}
 
 

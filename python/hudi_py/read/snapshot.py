@@ -177,13 +177,13 @@ def _check_versions(state: TableState, as_of: str) -> None:
     for partition, groups in removed.items():
         path = PartitionPath(partition)
         # oldest first, so that the newest until then remains
-        result = {
+        newest = {
             slice_.file_id: slice_.base_instant for slice_ in view.every_slice(path) if slice_.base_instant <= as_of
         }
         for file_id, instant_time in groups.items():
             replaced_at = view.replaced.get((partition, file_id))
             is_replaced = replaced_at is not None and replaced_at <= as_of
-            if not is_replaced and result.get(FileId(file_id), "") < instant_time:
+            if not is_replaced and newest.get(FileId(file_id), "") < instant_time:
                 raise HistoryCleanedError(
                     f"Table at {state.storage.uri} cannot be read as of {as_of}: the version {instant_time} of file "
                     f"group {file_id} in partition '{partition}' has been cleaned; choose a later time"

@@ -83,17 +83,17 @@ def _page_body(report: Report) -> list[Content]:
 
 
 def _page_header(report: Report) -> Html:
-    result = report.overview
-    kind = "merge on read" if result.table_type == "MERGE_ON_READ" else "copy on write"
-    about = f"{kind.capitalize()}, table version {result.version}. As of {readable(report.made)} in {report.zone}."
+    overview = report.overview
+    kind = "merge on read" if overview.table_type == "MERGE_ON_READ" else "copy on write"
+    about = f"{kind.capitalize()}, table version {overview.version}. As of {readable(report.made)} in {report.zone}."
     return tag(
         "header",
         tag(
             "div",
             tag(
                 "div",
-                tag("h1", name(result.name or "Hudi table")),
-                tag("p", tag("code", name(result.uri)), class_="uri"),
+                tag("h1", name(overview.name or "Hudi table")),
+                tag("p", tag("code", name(overview.uri)), class_="uri"),
                 tag("p", about, class_="about"),
             ),
             tag(

@@ -53,16 +53,16 @@ def next_steps(report: Report) -> Html:
 
 def glance(report: Report) -> Html:
     """Renders figures and facts."""
-    result = report.overview
-    wins = _WINS.get(result.merge_mode, "that a merger of its own makes").format(", ".join(result.ordered_by))
+    overview = report.overview
+    wins = _WINS.get(overview.merge_mode, "that a merger of its own makes").format(", ".join(overview.ordered_by))
     details: list[tuple[str, Content]] = [
-        ("Record key", _name_list(result.record_key) or "generated"),
-        ("Partitioned by", _name_list(result.partitioned_by) or "nothing"),
+        ("Record key", _name_list(overview.record_key) or "generated"),
+        ("Partitioned by", _name_list(overview.partitioned_by) or "nothing"),
         ("Of equal keys", f"the row {wins} counts"),
-        ("Base files", result.base_file_format.capitalize()),
-        ("Read only", result.read_only),
-        ("Savepoints", _some_names(result.savepoints)),
-        ("Lock", [name(f"held by {lock['process'] or lock['owner']}") for lock in result.locks]),
+        ("Base files", overview.base_file_format.capitalize()),
+        ("Read only", overview.read_only),
+        ("Savepoints", _some_names(overview.savepoints)),
+        ("Lock", [name(f"held by {lock['process'] or lock['owner']}") for lock in overview.locks]),
     ]
     parts: list[Content] = [cards(_glance_figures(report)), facts(details)]
     if report.unknown:
@@ -73,21 +73,21 @@ def glance(report: Report) -> Html:
 
 def findings(report: Report) -> Html:
     """Renders the doctor's findings."""
-    result = report.diagnosis
-    if result is None:
+    diagnosis = report.diagnosis
+    if diagnosis is None:
         return section("doctor", "Doctor", tag("p", "The table could not be examined.", class_="note error"))
     parts: list[Content] = []
-    if not result.findings:
+    if not diagnosis.findings:
         parts.append(tag("p", "Nothing was found.", class_="note good"))
     by_code: dict[str, list[Finding]] = {}
-    for finding in result.findings:
+    for finding in diagnosis.findings:
         by_code.setdefault(finding.code, []).append(finding)
     if by_code:
         parts.append(tag("ol", [_finding_item(alike) for alike in by_code.values()], class_="findings"))
-    skipped = [tag("li", "Not examined: ", short(item)) for item in result.skipped]
+    skipped = [tag("li", "Not examined: ", short(item)) for item in diagnosis.skipped]
     parts.append(tag("ul", skipped, class_="paths soft") if skipped else None)
-    examined = [tag("li", short(item)) for item in result.checked]
-    releases = [[item, name(value)] for item, value in result.environment.items()]
+    examined = [tag("li", short(item)) for item in diagnosis.checked]
+    releases = [[item, name(value)] for item, value in diagnosis.environment.items()]
     parts.append(
         tag(
             "details",
@@ -236,12 +236,12 @@ def partition_name(path: str) -> Content:
 
 
 def _glance_figures(report: Report) -> Iterable[tuple[str, str, str, str]]:
-    result, files = report.overview, report.files
+    overview, files = report.overview, report.files
     yield _health_figure(report.diagnosis)
     groups = f"{counted(files.total.groups, 'file group')} in {counted(files.num_partitions, 'partition')}"
     yield "Size", show_bytes(files.total.bytes), groups, ""
-    yield "Last write", *last_write(result, report), ""
-    if result.table_type == "MERGE_ON_READ":
+    yield "Last write", *last_write(overview, report), ""
+    if overview.table_type == "MERGE_ON_READ":
         more = f"{show_bytes(files.total.log_bytes)} in {counted(files.waiting, 'file group')}" if files.waiting else ""
         yield "Logs waiting", f"{files.total.log_files:,}", more, ""
     small = f"of {counted(files.total.base_files, 'base file')}, below {show_bytes(files.small_limit)}"
@@ -249,9 +249,9 @@ def _glance_figures(report: Report) -> Iterable[tuple[str, str, str, str]]:
     rate = report.writes.amplification
     if rate is not None:
         yield "Write amplification", f"{rate:.1f}", "rows written for each row changed", ""
-    since = f"since {readable(visible(result.first_instant))[:10]}" if result.first_instant else ""
+    since = f"since {readable(visible(overview.first_instant))[:10]}" if overview.first_instant else ""
     pending = f"{report.activity.pending:,} pending, " if report.activity.pending else ""
-    yield "Timeline", counted(result.num_instants, "instant"), pending + since, ""
+    yield "Timeline", counted(overview.num_instants, "instant"), pending + since, ""
     if report.older is not None:
         yield "Older versions", show_bytes(report.older.bytes), counted(report.older.slices, "file slice"), ""
 
@@ -317,13 +317,13 @@ def _some_names(names: list[str]) -> Content:
 
 
 def _size_sentence(report: Report) -> str:
-    result, total = report.files, report.files.total
+    files, total = report.files, report.files.total
     text = (
-        f"{counted(total.groups, 'file group')} in {counted(result.num_partitions, 'partition')}, "
+        f"{counted(total.groups, 'file group')} in {counted(files.num_partitions, 'partition')}, "
         f"{show_bytes(total.bytes)} in the newest file slices."
     )
-    if result.spread is not None:
-        low, median, high, most = (show_bytes(item) for item in result.spread)
+    if files.spread is not None:
+        low, median, high, most = (show_bytes(item) for item in files.spread)
         text += f" Base files: least {low}, median {median}, 95 % below {high}, greatest {most}."
     if report.older is not None and report.older.slices:
         text += (

@@ -124,7 +124,7 @@ def _partitions(counted: pa.Table) -> list[PartitionSize]:
     """Returns partitions, largest first."""
     names = ("base_file", "base_bytes", "log_files", "log_bytes", "small")
     grouped = counted.group_by("partition").aggregate([(name, "sum") for name in names] + [("base_file", "count")])
-    result = [
+    partitions = [
         PartitionSize(
             row["partition"],
             row["base_file_count"],
@@ -136,7 +136,7 @@ def _partitions(counted: pa.Table) -> list[PartitionSize]:
         )
         for row in grouped.to_pylist()
     ]
-    return sorted(result, key=lambda item: (-item.bytes, item.name or ""))
+    return sorted(partitions, key=lambda item: (-item.bytes, item.name or ""))
 
 
 def _together(partitions: list[PartitionSize]) -> PartitionSize:

@@ -316,10 +316,10 @@ class Columns:
         made = pa.field(name, kind, metadata=declaration(custom))
         for item in reversed(above):  # a vector may not be in a struct
             made = pa.field(item, pa.struct([made]))
-        result: Any = avro_schema(pa.schema([made]), "record", "")
+        record: Any = avro_schema(pa.schema([made]), "record", "")
         for _ in (*above, name):
-            result = value_type(result["fields"][0]["type"])
-        return result
+            record = value_type(record["fields"][0]["type"])
+        return record
 
     def _refused(self, what: str, why: str) -> SchemaMismatchError:
         return SchemaMismatchError(f"Cannot {what} in the table '{self.table}': {why}")
@@ -390,9 +390,9 @@ def _with_members(
 
     if not path:
         return InternalRecord(change(kind.fields))
-    result = _edited(kind, path, changed)
-    assert isinstance(result, InternalRecord)
-    return result
+    edited = _edited(kind, path, changed)
+    assert isinstance(edited, InternalRecord)
+    return edited
 
 
 # -- types

@@ -405,5 +405,5 @@ def _dumped_type(kind: InternalType) -> Any:
 
 
 def _dumped_field(field: InternalField) -> dict[str, Any]:
-    result = {"id": field.id, "name": field.name, "optional": field.optional, "type": _dumped_type(field.type)}
-    return result if field.doc is None else {**result, "doc": field.doc}
+    dumped = {"id": field.id, "name": field.name, "optional": field.optional, "type": _dumped_type(field.type)}
+    return dumped if field.doc is None else {**dumped, "doc": field.doc}

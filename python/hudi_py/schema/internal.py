@@ -111,8 +111,8 @@ class SchemaHistory:
         """Returns the version that an instant wrote with; None if columns are matched by name."""
         if self.query is None or not instant.isdecimal():
             return None
-        result = [schema for schema in self.versions if schema.version_id <= int(instant)]
-        return result[-1] if result else None
+        versions = [schema for schema in self.versions if schema.version_id <= int(instant)]
+        return versions[-1] if versions else None
 
     def sources(self, instant: str) -> Sources | None:
         """Maps the query's columns to those of a file written by an instant; None if they are matched by name."""
@@ -127,8 +127,8 @@ class SchemaHistory:
         sources = self.sources(instant)
         if sources is None:
             return list(names)
-        result = (sources.of(name)[0] for name in names)
-        return [name for name in result if name is not None]
+        stored = (sources.of(name)[0] for name in names)
+        return [name for name in stored if name is not None]
 
     def conform(
         self, batch: pa.RecordBatch, instant: str, target: pa.Schema, *, context: str = "", repaired: bool = False
@@ -169,13 +169,13 @@ _REPAIRED = frozenset({"timestamp-millis", "local-timestamp-millis", "local-time
 _MICROS = frozenset({"timestamp-micros", "local-timestamp-micros"})
 
 
-def _collect(avro: Any, path: str, result: list[tuple[str, str]], depth: int) -> None:
+def _collect(avro: Any, path: str, timestamps: list[tuple[str, str]], depth: int) -> None:
     if depth > _MAX_DEPTH:
         return
     for name, child in _members(avro, path):
-        _collect(child, name, result, depth + 1)
+        _collect(child, name, timestamps, depth + 1)
     if isinstance(avro, dict) and avro.get("type") == "long" and avro.get("logicalType") in _REPAIRED:
-        result.append((path, avro["logicalType"]))
+        timestamps.append((path, avro["logicalType"]))
 
 
 def _members(avro: Any, path: str) -> list[tuple[str, Any]]:

@@ -37,8 +37,8 @@ def matching(regex: str, texts: Sequence[str], option: str, *, whole: bool = Fal
             f"Option {option} = '{regex}' is not valid: {reason}; expected a regular expression without "
             "back-references and look-around"
         ) from None
-    result: list[str] = given.filter(kept).to_pylist()
-    return result
+    paths: list[str] = given.filter(kept).to_pylist()
+    return paths
 
 
 def escaped(text: str) -> str:

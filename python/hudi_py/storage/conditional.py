@@ -65,9 +65,9 @@ class ConditionalWrites:
             except self._exceptions.BaseError as error:
                 if self._is_refusal(error):
                     raise
-                result = self._created_by(path, data, writer, error)
-                if result is not None:
-                    return result
+                created = self._created_by(path, data, writer, error)
+                if created is not None:
+                    return created
                 if attempt == _TRIES:
                     raise
             time.sleep(_PAUSE_S * 2**attempt)
@@ -89,10 +89,10 @@ class ConditionalWrites:
             except self._exceptions.BaseError as error:
                 if self._is_refusal(error):
                     raise
-                result = self.read(path)
-                if result is not None and result.data == data:
-                    return result.version
-                if (None if result is None else result.version) != version:
+                current = self.read(path)
+                if current is not None and current.data == data:
+                    return current.version
+                if (None if current is None else current.version) != version:
                     return None
                 if attempt == _TRIES:  # nothing was stored, though the condition held
                     raise
@@ -167,17 +167,17 @@ class ConditionalWrites:
         Empty content without metadata does not identify the writer; then the store's answer "exists" is trusted.
         """
         try:
-            result = self.read(path)
+            current = self.read(path)
         except self._exceptions.BaseError:
             raise error from None
-        if result is None:
+        if current is None:
             return None
-        if result.note:
-            return result.note == writer
+        if current.note:
+            return current.note == writer
         exists = self._exceptions.AlreadyExistsError, self._exceptions.PreconditionError
-        if not data and not result.data and not isinstance(error, exists):
+        if not data and not current.data and not isinstance(error, exists):
             raise error
-        return bool(data) and result.data == data
+        return bool(data) and current.data == data
 
     def _is_refusal(self, error: Exception) -> bool:
         """Tells whether the store refused the request, so that nothing was stored."""

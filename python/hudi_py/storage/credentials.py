@@ -213,8 +213,8 @@ def boto3_client(service: str, options: Mapping[str, str], uri: str, **more: Any
         return boto3.Session().client(service, **keys, **more)
     credentials = importlib.import_module("botocore.credentials")
     session = importlib.import_module("botocore.session").Session()
-    result = _Loaded(credentials.DeferredRefreshableCredentials(_Metadata(provider, name), PROVIDER))
-    session.register_component("credential_provider", credentials.CredentialResolver([result]))
+    loaded = _Loaded(credentials.DeferredRefreshableCredentials(_Metadata(provider, name), PROVIDER))
+    session.register_component("credential_provider", credentials.CredentialResolver([loaded]))
     return boto3.Session(botocore_session=session).client(service, **more)
 
 
@@ -239,15 +239,15 @@ class _Metadata:
 
     def __call__(self) -> dict[str, str | None]:
         try:
-            result = self._provider()
+            provided = self._provider()
         except Exception as error:  # a user's function may raise anything
             failed = importlib.import_module("botocore.exceptions").CredentialRetrievalError
             raise failed(provider=self._name, error_msg=first_line(error)) from None
         return {
-            "access_key": result["access_key_id"],
-            "secret_key": result["secret_access_key"],
-            "token": result.get("token"),
-            "expiry_time": (result["expires_at"] or _NEVER).isoformat(),
+            "access_key": provided["access_key_id"],
+            "secret_key": provided["secret_access_key"],
+            "token": provided.get("token"),
+            "expiry_time": (provided["expires_at"] or _NEVER).isoformat(),
         }
 
 
@@ -276,14 +276,14 @@ class _Checked:
         self.config = getattr(function, "config", {})  # obstore takes the region from it
 
     def __call__(self) -> Mapping[str, Any]:
-        result = self._function()
-        expires = result.get("expires_at")
+        provided = self._function()
+        expires = provided.get("expires_at")
         if isinstance(expires, datetime):
             moment = _utc(expires)
             if moment <= datetime.now(timezone.utc):
                 raise ValueError(f"the credentials have expired at {moment:%Y-%m-%d %H:%M:%S %Z} ({self._name})")
-            return {**result, "expires_at": moment}
-        return {**result, "expires_at": None}
+            return {**provided, "expires_at": moment}
+        return {**provided, "expires_at": None}
 
 
 def _boto3(given: Mapping[str, str], options: Mapping[str, str], uri: str, source: Any = None) -> Provider:
@@ -327,8 +327,8 @@ def _azure(uri: str, source: Any = None) -> Provider:
         source = _needed("azure.identity", uri, "azure", "azure-identity").DefaultAzureCredential()
 
     def provide() -> Mapping[str, Any]:
-        result = source.get_token(_AZURE_SCOPE)
-        return {"token": result.token, "expires_at": datetime.fromtimestamp(result.expires_on, timezone.utc)}
+        token = source.get_token(_AZURE_SCOPE)
+        return {"token": token.token, "expires_at": datetime.fromtimestamp(token.expires_on, timezone.utc)}
 
     return provide
 
@@ -339,15 +339,15 @@ def _databricks(given: Mapping[str, str], options: Mapping[str, str], uri: str) 
         raise ConfigError(f"Cannot open {uri}: {PROVIDER}=databricks needs the storage option service_credential")
     try:
         # Available on workers; on the driver it is part of dbutils
-        result = importlib.import_module("databricks.service_credentials")
+        module = importlib.import_module("databricks.service_credentials")
     except ImportError:
         try:
-            result = importlib.import_module("databricks.sdk.runtime").dbutils.credentials
+            module = importlib.import_module("databricks.sdk.runtime").dbutils.credentials
         except (ImportError, AttributeError, ValueError) as error:
             raise ConfigError(
                 f"Cannot open {uri}: {PROVIDER}=databricks works on Databricks compute alone ({error})"
             ) from None
-    source = result.getServiceCredentialsProvider(name)
+    source = module.getServiceCredentialsProvider(name)
     scheme = _scheme(uri)
     if scheme in _PREFIXES["boto3"]:
         return _boto3({}, options, uri, source)

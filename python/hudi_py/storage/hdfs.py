@@ -259,13 +259,13 @@ class HdfsStorage:
         return walk_folders(self, path)
 
     def stat(self, path: str) -> FileInfo | None:
-        result = self._names.look_up(self._full(path))
-        return None if result is None else FileInfo(clean_path(path), result.size, result.modified_ms, result.is_dir)
+        info = self._names.look_up(self._full(path))
+        return None if info is None else FileInfo(clean_path(path), info.size, info.modified_ms, info.is_dir)
 
     def delete(self, path: str) -> bool:
         full = self._full(path)
-        result = self._names.look_up(full)
-        return result is not None and not result.is_dir and self._names.delete(full)
+        info = self._names.look_up(full)
+        return info is not None and not info.is_dir and self._names.delete(full)
 
     def delete_tree(self, path: str) -> None:
         full = self._full(path)

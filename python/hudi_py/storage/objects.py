@@ -267,9 +267,9 @@ class ObjectStorage:
         path = clean_path(path)
         with self.asked(path):
             found = self._obstore.list_with_delimiter(self._store, path or None)
-        result = [_info(entry) for entry in found["objects"]]
-        result += [FileInfo(str(folder), 0, 0, True) for folder in found["common_prefixes"]]
-        return sorted((info for info in result if not is_hidden_by_storage(info.name)), key=lambda info: info.path)
+        listing = [_info(entry) for entry in found["objects"]]
+        listing += [FileInfo(str(folder), 0, 0, True) for folder in found["common_prefixes"]]
+        return sorted((info for info in listing if not is_hidden_by_storage(info.name)), key=lambda info: info.path)
 
     def walk(self, path: str = "") -> Iterator[FileInfo]:
         for page in self._pages(clean_path(path)):

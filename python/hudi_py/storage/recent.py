@@ -37,11 +37,11 @@ class Recent(Generic[_K, _V]):
     def take(self, key: _K) -> _V | None:
         """Removes and returns a value."""
         with self._lock:
-            result = self._found.pop(key, None)
-            if result is None:
+            value = self._found.pop(key, None)
+            if value is None:
                 return None
-            self.num_bytes -= result[1]
-            return result[0]
+            self.num_bytes -= value[1]
+            return value[0]
 
     def put(self, key: _K, value: _V, num_bytes: int) -> None:
         """Caches a value that takes about `num_bytes`."""

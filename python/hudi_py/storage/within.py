@@ -70,8 +70,8 @@ class FolderStorage:
         return map(self._relative, self._storage.walk(self._below(path)))
 
     def stat(self, path: str) -> FileInfo | None:
-        result = self._storage.stat(self._below(path))
-        return None if result is None else self._relative(result)
+        info = self._storage.stat(self._below(path))
+        return None if info is None else self._relative(info)
 
     def delete(self, path: str) -> bool:
         return self._storage.delete(self._below(path))

@@ -39,8 +39,10 @@ class ReportedCounts:
 
     def check(self, **expected: int) -> None:
         """Fails unless the known counts equal the expected ones."""
-        result = {name: getattr(self, name) for name in expected}
-        assert all(result[name] in (None, count) for name, count in expected.items()), f"{result}, expected {expected}"
+        counted = {name: getattr(self, name) for name in expected}
+        assert all(counted[name] in (None, count) for name, count in expected.items()), (
+            f"{counted}, expected {expected}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +200,9 @@ class Writes(RuleBasedStateMachine):
         if not self.rows and self.step == 10:
             return
         for reader in self.readers:
-            result = reader.read(self.path).select(["part", "id", "ts", "text"]).to_pylist()
-            assert len(result) == len(self.rows), f"{len(result)} rows, expected {len(self.rows)}"
-            assert {(row["part"], row["id"]): (row["ts"], row["text"]) for row in result} == self.rows
+            rows = reader.read(self.path).select(["part", "id", "ts", "text"]).to_pylist()
+            assert len(rows) == len(self.rows), f"{len(rows)} rows, expected {len(self.rows)}"
+            assert {(row["part"], row["id"]): (row["ts"], row["text"]) for row in rows} == self.rows
 
 
 def check_writes(

@@ -95,9 +95,9 @@ def assert_rows_equal(actual: pa.Table, expected: pa.Table, ignore: Sequence[str
     timestamps to the microsecond (an instant is an instant, whatever zone its type names).
     """
     columns = sorted(set(expected.column_names) - set(ignore))
-    result = sorted(set(actual.column_names) - set(ignore))
-    assert result == columns, (
-        f"columns differ: missing {sorted(set(columns) - set(result))}, unexpected {sorted(set(result) - set(columns))}"
+    names = sorted(set(actual.column_names) - set(ignore))
+    assert names == columns, (
+        f"columns differ: missing {sorted(set(columns) - set(names))}, unexpected {sorted(set(names) - set(columns))}"
     )
     assert len(set(actual.column_names)) == actual.num_columns, f"a column occurs twice: {actual.column_names}"
     kinds = [

@@ -139,8 +139,8 @@ class ArchivedCompletions:
         if not timeline.is_archived(instant_time) or not any(base > instant_time for base in bases):
             return timeline.completion_time(instant_time)
         if self._since is None or instant_time < self._since:
-            result = archived_instants(self._storage, self._config, since=instant_time, until=self._since)
-            self._times.update({item.time: item.completion_time for item in result if item.action in WRITE_ACTIONS})
+            archived = archived_instants(self._storage, self._config, since=instant_time, until=self._since)
+            self._times.update({item.time: item.completion_time for item in archived if item.action in WRITE_ACTIONS})
             self._since = instant_time
         return self._times.get(instant_time, instant_time)
 
@@ -212,12 +212,12 @@ def _check_version(storage: Storage, config: TableConfig, folder: str, newest: i
 
 def archive_files(storage: Storage, folder: str) -> list[tuple[int, FileInfo]]:
     """Layout 1: lists the archive files of a folder with their numbers, oldest first."""
-    result = [
+    files = [
         (int(match[1]), info)
         for info in storage.list(folder)
         if not info.is_dir and (match := _LOG.fullmatch(info.name))
     ]
-    return sorted(result, key=lambda numbered: (numbered[0], numbered[1].name))
+    return sorted(files, key=lambda numbered: (numbered[0], numbered[1].name))
 
 
 def archived_states(

@@ -111,8 +111,8 @@ def read_history(
             missing = error
             continue
         # A writer that failed and retried may have left an instant in two runs
-        result = {(instant.time, instant.action): instant for part in parts for instant in part}
-        return sorted(result.values(), key=lambda instant: (instant.time, instant.action.value))
+        by_instant = {(instant.time, instant.action): instant for part in parts for instant in part}
+        return sorted(by_instant.values(), key=lambda instant: (instant.time, instant.action.value))
     raise CorruptFileError(
         f"Cannot read the archived timeline {storage.uri}/{folder}: a file in its newest manifest is missing "
         f"({missing}); rebuild it or restore the file"
@@ -257,13 +257,13 @@ def _check_name(instants: Sequence[ArchivedInstant], run: HistoryFile, path: str
     """Raises CorruptFileError if a run does not contain the two instants in its name, so is another file."""
     times: set[str] = {instant.time for instant in instants}
     if not {run.first, run.last} <= times:
-        result = (min(times, default="none"), max(times, default="none"))
+        ends = (min(times, default="none"), max(times, default="none"))
         raise CorruptFileError(
-            f"Cannot read the archived timeline {path}: its instants are {result[0]} to {result[1]}, not those in its "
+            f"Cannot read the archived timeline {path}: its instants are {ends[0]} to {ends[1]}, not those in its "
             "name; it was replaced by another file: restore it from a copy",
             path=path,
             expected=(run.first, run.last),
-            found=result,
+            found=ends,
         )
 
 

@@ -48,11 +48,11 @@ def load_table_config(storage: Storage) -> TableConfig:
         UnsupportedTableError: the table version is not one of 2 to 6, 8 and 9, does not match the timeline layout, or
             a property has an unknown value.
     """
-    result = _read(storage)
-    config = TableConfig(dict(result.values))
-    _check_keys(storage, result.damaged)
+    content = _read(storage)
+    config = TableConfig(dict(content.values))
+    _check_keys(storage, content.damaged)
     _check_version(storage, config)
-    _check_values(storage, config, result.invalid)
+    _check_values(storage, config, content.invalid)
     return config
 
 
@@ -198,9 +198,9 @@ def _check_version(storage: Storage, config: TableConfig) -> None:
     supported = "2 to 6 (timeline layouts 0 and 1), 8 and 9 (timeline layout 2)"
     layouts = LAYOUTS_OF_VERSION.get(config.version)
     if layouts is None:
-        result = config.properties.get("hoodie.table.version", "none (releases before 0.6 did not write it)")
+        version = config.properties.get("hoodie.table.version", "none (releases before 0.6 did not write it)")
         raise UnsupportedTableError(
-            f"Cannot open the table at {storage.uri}: it has hoodie.table.version={result}; supported: {supported}; "
+            f"Cannot open the table at {storage.uri}: it has hoodie.table.version={version}; supported: {supported}; "
             "upgrade or downgrade it with a release of Apache Hudi that reads it"
         )
     if config.layout not in layouts:
@@ -225,13 +225,13 @@ def _check_keys(storage: Storage, damaged: Mapping[str, str]) -> None:
 
 def _check_values(storage: Storage, config: TableConfig, invalid: Mapping[str, tuple[str, ...]]) -> None:
     if invalid:
-        result = "; and ".join(
+        problems = "; and ".join(
             f"{key}={value if value and value == value.strip() else repr(value)}; supported: {', '.join(choices)}"
             for key, choices in invalid.items()
             for value in (config.properties[key],)
         )
         raise UnsupportedTableError(
-            f"Cannot open the table at {storage.uri}: it has {result}; correct {PROPERTIES} if the value is wrong"
+            f"Cannot open the table at {storage.uri}: it has {problems}; correct {PROPERTIES} if the value is wrong"
         )
 
 

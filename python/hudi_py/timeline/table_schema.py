@@ -172,9 +172,9 @@ def has_operation_column(storage: Storage, config: TableConfig, commits: NewestC
             except (FileNotFoundError, HudiError):  # cleaned, or damaged; reading the file reports it
                 record = None
             if record is not None:
-                result = any(field.get("name") == OPERATION for field in record["fields"])
-                _WITH_OPERATION.put(key, result, _ENTRY_BYTES)
-                return result
+                present = any(field.get("name") == OPERATION for field in record["fields"])
+                _WITH_OPERATION.put(key, present, _ENTRY_BYTES)
+                return present
         if metadata.stats:
             return False
     return False
@@ -202,10 +202,10 @@ def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] 
         context = f"in a commit of the table at {storage.uri}"
         latest = metadata.extra.get(LATEST_SCHEMA_KEY)
         internal = parse_internal_schema(latest, f"{LATEST_SCHEMA_KEY} {context}") if latest else None
-        result = _parse(text, f"the schema {context}"), internal
+        schema = _parse(text, f"the schema {context}"), internal
         if schema_of_write(metadata):
-            return result
-        service = service or result
+            return schema
+        service = service or schema
     return service or (None, None)
 
 
@@ -221,12 +221,12 @@ def _check_columns(state: TableState, commits: NewestCommits, latest: InternalSc
         return
     stored = newest_history(state.storage, state.timeline)
     newest = max((version.version_id for version in stored.versions), default=0) if stored is not None else 0
-    result = latest.version_id if latest is not None else 0
-    if newest > result:
+    readable = latest.version_id if latest is not None else 0
+    if newest > readable:
         raise CorruptFileError(
             f"Cannot determine the columns of the table at {state.storage.uri}: the file of a completed commit is "
             f"empty, and the history of schemas has version {newest} of them, while commits that can be read have "
-            f"{result or 'none'}; restore the file"
+            f"{readable or 'none'}; restore the file"
         )
 
 
@@ -238,10 +238,10 @@ def _check_files_of_empty(state: TableState, instant: Instant, record: dict[str,
     known = pa.schema([]) if record is None else arrow_schema(record)
     path = None
     for path in _files_of(state.storage, state.config, instant):
-        result = _of_data_file(state.storage, state.config, path)
-        if result is None:
+        columns = _of_data_file(state.storage, state.config, path)
+        if columns is None:
             continue
-        own = {**result, "fields": [field for field in result["fields"] if field.get("name") not in _NO_COLUMNS]}
+        own = {**columns, "fields": [field for field in columns["fields"] if field.get("name") not in _NO_COLUMNS]}
         lost = next((field for field in arrow_schema(own) if _is_lost(field, known)), None)
         if lost is not None:
             why = (

@@ -100,13 +100,13 @@ class Timeline:
     def find(self, instant_time: str, action: Action | None = None) -> Instant | None:
         """Finds the instant with a requested time, preferably a write; with `action` only one of a comparable
         action."""
-        result = [
+        instants = [
             instant
             for instant in self.instants
             if instant.time == instant_time and (action is None or instant.action.comparable is action.comparable)
         ]
-        writes = [instant for instant in result if instant.action.comparable in WRITE_ACTIONS]
-        return next(iter(writes or result), None)
+        writes = [instant for instant in instants if instant.action.comparable in WRITE_ACTIONS]
+        return next(iter(writes or instants), None)
 
     def moved_since(self, seen: Timeline) -> bool:
         """Tells whether anything has been done or planned since another timeline of the table was read. Even a plan
@@ -220,26 +220,26 @@ def load_timeline(
     """
     layout, zone = layout_for(config), table_zone(config, zone)
     began = time.monotonic()
-    result = _listed(storage, layout, zone)
-    if locked or not (result.pending or time.monotonic() - began > _QUICK_S):
-        return result
+    timeline = _listed(storage, layout, zone)
+    if locked or not (timeline.pending or time.monotonic() - began > _QUICK_S):
+        return timeline
     for _ in range(_LISTINGS):
         again = _listed(storage, layout, zone)
-        if again.completed == result.completed:
+        if again.completed == timeline.completed:
             return again
         if layout.has_completion_times:
-            return again.at(result.pin())
-        result = again  # modification times may be whole seconds, too coarse for a cut
-    return result
+            return again.at(timeline.pin())
+        timeline = again  # modification times may be whole seconds, too coarse for a cut
+    return timeline
 
 
 def _listed(storage: Storage, layout: Layout, zone: tzinfo) -> Timeline:
     if layout.has_completion_times:
         known = _named(layout, tuple(storage.names(layout.folder)))
         if known is not None:
-            result = copy(known)
-            _set(result, "plans", {})  # a plan may be rewritten while it is pending
-            return result
+            timeline = copy(known)
+            _set(timeline, "plans", {})  # a plan may be rewritten while it is pending
+            return timeline
     files: list[Instant] = []
     for info in storage.list(layout.folder):
         instant = None if info.is_dir else layout.parse(info.name)

@@ -48,14 +48,14 @@ class DateParser:
     @cached_property
     def tokens(self) -> tuple[JodaToken, ...]:
         """Splits the pattern into tokens. Raises `ConfigError` if letters are not supported or exclude each other."""
-        result = tokens(self.pattern, _LETTERS, self.key)
-        letters = [token.letter for token in result if token.letter]
+        parts = tokens(self.pattern, _LETTERS, self.key)
+        letters = [token.letter for token in parts if token.letter]
         if {"y", "Y"}.isdisjoint(letters):
             raise self._refused("has no year; add yyyy")
         for some in (*_CLASHES, *_LETTERS):
             if sum(letter in some for letter in letters) > 1:
                 raise self._refused(f"has more than one of the letters {' '.join(some)}; supported is one")
-        return result
+        return parts
 
     def _refused(self, what: str) -> ConfigError:
         return ConfigError(f"Option {self.key} = '{self.pattern}' {what}")

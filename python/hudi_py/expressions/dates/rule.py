@@ -181,19 +181,19 @@ class DateRule:
         for parser in self.parsers:
             if not len(left):
                 break
-            result = parser.parse(texts.take(pa.array(left)))
-            own, exist = result.offsets, result.exist
+            parsed = parser.parse(texts.take(pa.array(left)))
+            own, exist = parsed.offsets, parsed.exist
             if own is None:
-                own, local_exist = offsets_at_local(result.local, self.input_zone or self.local)
+                own, local_exist = offsets_at_local(parsed.local, self.input_zone or self.local)
                 exist = exist & local_exist
             # the first pattern that a text matches decides, as in Joda-Time: a later one might read it as another time
-            if (result.fit & ~exist).any():
-                self._refuse(texts[int(left[result.fit & ~exist][0])], column, parser.pattern)
-            utc = result.local - own
-            position = left[result.fit]
-            times[position] = utc[result.fit]
-            offsets[position] = (own if self.input_zone is None else offsets_at(utc, self.input_zone))[result.fit]
-            left = left[~result.fit]
+            if (parsed.fit & ~exist).any():
+                self._refuse(texts[int(left[parsed.fit & ~exist][0])], column, parser.pattern)
+            utc = parsed.local - own
+            position = left[parsed.fit]
+            times[position] = utc[parsed.fit]
+            offsets[position] = (own if self.input_zone is None else offsets_at(utc, self.input_zone))[parsed.fit]
+            left = left[~parsed.fit]
         if len(left):
             self._refuse(texts[int(left[0])], column, " or ".join(parser.pattern for parser in self.parsers))
         return times, offsets

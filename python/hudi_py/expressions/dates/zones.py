@@ -65,8 +65,8 @@ def offsets_at_local(local: Longs, where: datetime.tzinfo) -> tuple[Longs, Bools
         moment = _EPOCH + datetime.timedelta(milliseconds=time)
         return _delta_millis(moment.replace(tzinfo=where).utcoffset())
 
-    result = _by_quarter(local, where, offset)
-    return result, offsets_at(local - result, where) == result
+    offsets = _by_quarter(local, where, offset)
+    return offsets, offsets_at(local - offsets, where) == offsets
 
 
 def _by_quarter(times: Longs, where: datetime.tzinfo, offset: Callable[[int], int]) -> Longs:

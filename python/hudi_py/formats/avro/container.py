@@ -107,25 +107,25 @@ def _read_header(stream: io.BytesIO) -> dict[str, bytes]:
 def _unpack_block(codec: str, packed: bytes, most: int) -> bytes:
     """Decompresses a block to at most `most` bytes. Raises ValueError, UnsupportedTableError."""
     if codec == "deflate":
-        result = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most + 1)
+        unpacked = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most + 1)
     elif codec == "bzip2":
-        result = bz2.BZ2Decompressor().decompress(packed, most + 1)
+        unpacked = bz2.BZ2Decompressor().decompress(packed, most + 1)
     elif codec == "xz":
-        result = lzma.LZMADecompressor(memlimit=1 << 27).decompress(packed, most + 1)
+        unpacked = lzma.LZMADecompressor(memlimit=1 << 27).decompress(packed, most + 1)
     elif codec == "zstandard":
-        result = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(most + 1)
+        unpacked = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(most + 1)
     elif codec == "snappy":  # followed by a checksum
         body = io.BytesIO(packed[:-4])
         size = _read_raw_varint(body)
-        result = bytes(pa.decompress(packed[:-4], size, codec="snappy")) if size <= most else bytes(0)
-        if size > most or int.from_bytes(packed[-4:], "big") != zlib.crc32(result):
+        unpacked = bytes(pa.decompress(packed[:-4], size, codec="snappy")) if size <= most else bytes(0)
+        if size > most or int.from_bytes(packed[-4:], "big") != zlib.crc32(unpacked):
             raise ValueError(_too_large(most) if size > most else "the checksum of a block is wrong")
     else:
         kind = UnsupportedTableError if codec == "lz4" else ValueError
         raise kind(f"its compression is {codec[:40]!r}; supported: null, deflate, bzip2, xz, zstandard and snappy")
-    if len(result) > most:
+    if len(unpacked) > most:
         raise ValueError(_too_large(most))
-    return result
+    return unpacked
 
 
 def _too_large(most: int) -> str:
@@ -152,8 +152,8 @@ def _read_raw_varint(stream: io.BytesIO) -> int:
 
 def _read_sized(stream: io.BytesIO) -> bytes | None:
     size = _read_long(stream)
-    result = stream.read(size) if size >= 0 else b""
-    return result if len(result) == size else None
+    data = stream.read(size) if size >= 0 else b""
+    return data if len(data) == size else None
 
 
 @lru_cache(maxsize=64)
@@ -181,10 +181,10 @@ def _least_bytes(node: Node, known: dict[int, int | None]) -> int:
         if id(node) not in known:
             known[id(node)] = None
             known[id(node)] = sum(_least_bytes(child, known) for _, child in node.fields)
-        result = known[id(node)]
-        if result is None:
+        size = known[id(node)]
+        if size is None:
             raise ValueError(f"its record {node.name!r} contains itself")
-        return result
+        return size
     if isinstance(node, Array) and not _least_bytes(node.item, known):
         raise ValueError("its schema has a list of items without bytes")
     if isinstance(node, (Map, Nullable)):

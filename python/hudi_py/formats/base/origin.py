@@ -65,13 +65,13 @@ def check_partition(partition: object, path: str) -> None:
         raise _replaced_error(path, folder, f"the partition {partition!r}")
 
 
-def _replaced_error(path: str, own: str, result: str) -> CorruptFileError:
+def _replaced_error(path: str, own: str, other: str) -> CorruptFileError:
     return CorruptFileError(
-        f"Cannot read {path}: its rows are those of {result}, so another file has taken its place; restore the file "
+        f"Cannot read {path}: its rows are those of {other}, so another file has taken its place; restore the file "
         "from a copy",
         path=path,
         expected=own,
-        found=result,
+        found=other,
     )
 
 

@@ -95,10 +95,10 @@ class ByteSource:
         if self._holds(offset, length):
             start = offset - self._held_from
             return self._held[start : start + length]
-        result = self._storage.read_range(self._path, self._offset + offset, length)
-        if len(result) != length:
-            raise self.corrupt(f"it ends {length - len(result)} bytes too early")
-        return result
+        data = self._storage.read_range(self._path, self._offset + offset, length)
+        if len(data) != length:
+            raise self.corrupt(f"it ends {length - len(data)} bytes too early")
+        return data
 
     def corrupt(self, why: str) -> CorruptFileError:
         """Returns the error for damaged bytes."""
@@ -148,9 +148,9 @@ def read_block(source: ByteSource, offset: int, magic: bytes, codec: int, size: 
     if size is not None and not HEADER_LENGTH <= size <= source.length - offset:
         raise source.corrupt(f"the index names a block of {size} bytes at byte {offset}")
     head = source.read(offset, HEADER_LENGTH if size is None else size)
-    result, on_disk, unpacked, _, _, _, data_size = HEADER.unpack_from(head)
-    if result != magic:
-        raise source.corrupt(f"the block at byte {offset} starts with {result!r}, expected {magic!r}")
+    kind, on_disk, unpacked, _, _, _, data_size = HEADER.unpack_from(head)
+    if kind != magic:
+        raise source.corrupt(f"the block at byte {offset} starts with {kind!r}, expected {magic!r}")
     packed = data_size - HEADER_LENGTH
     if not 0 <= packed <= on_disk or offset + HEADER_LENGTH + on_disk > source.length:
         raise source.corrupt(f"the block at byte {offset} claims {on_disk} bytes with a payload of {packed}")

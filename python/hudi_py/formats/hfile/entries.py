@@ -121,12 +121,12 @@ def _guessed_starts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64] | None
     if count < 1:
         return None
     zeros = data == 0  # the high bytes of both lengths, since most lengths are below 65,536
-    result = np.flatnonzero(zeros[:count] & zeros[1 : count + 1] & zeros[4 : count + 4] & zeros[5 : count + 5])
-    keys, values = _short_numbers(data, result + 2), _short_numbers(data, result + 6)
-    entries = _short_numbers(data, result + _LENGTHS.size) == keys - _BESIDES_ROW
-    result, ends = result[entries], (result + keys + values + _AROUND)[entries]
-    whole = len(result) > 0 and result[0] == 0 and ends[-1] == len(data) and (result[1:] == ends[:-1]).all()
-    return result if whole else None
+    candidates = np.flatnonzero(zeros[:count] & zeros[1 : count + 1] & zeros[4 : count + 4] & zeros[5 : count + 5])
+    keys, values = _short_numbers(data, candidates + 2), _short_numbers(data, candidates + 6)
+    entries = _short_numbers(data, candidates + _LENGTHS.size) == keys - _BESIDES_ROW
+    candidates, ends = candidates[entries], (candidates + keys + values + _AROUND)[entries]
+    whole = len(candidates) > 0 and candidates[0] == 0 and ends[-1] == len(data) and (candidates[1:] == ends[:-1]).all()
+    return candidates if whole else None
 
 
 def _short_numbers(data: npt.NDArray[np.uint8], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -113,10 +113,10 @@ class HFile:
 
     def scan(self) -> Entries:
         """Reads all entries, in order of their keys."""
-        result = Entries.concat(list(self._read(self._data_blocks())))
-        if len(result) != self.num_entries:
-            raise self._source.corrupt(f"it has {len(result)} entries, but its trailer says {self.num_entries}")
-        return result
+        entries = Entries.concat(list(self._read(self._data_blocks())))
+        if len(entries) != self.num_entries:
+            raise self._source.corrupt(f"it has {len(entries)} entries, but its trailer says {self.num_entries}")
+        return entries
 
     def batches(self) -> Iterator[Entries]:
         """Yields all entries in order of their keys, a block at a time; fetches several blocks at once."""

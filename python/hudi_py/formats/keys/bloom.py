@@ -261,13 +261,13 @@ class BloomFilter:
         """Returns False for keys that are certainly absent, and for nulls."""
         self._settle()
         texts = Texts.of(keys)
-        result = np.zeros(len(texts), np.bool_)
+        present = np.zeros(len(texts), np.bool_)
         for start in range(0, len(texts), _ROWS_AT_ONCE):
             some = slice(start, start + _ROWS_AT_ONCE)
-            result[some] = self._might_contain(texts.take(some))
+            present[some] = self._might_contain(texts.take(some))
         if keys.null_count:
-            result[np.asarray(keys.is_null())] = False
-        return result
+            present[np.asarray(keys.is_null())] = False
+        return present
 
     def might_contain_any(self, keys: pa.Array) -> bool:
         """Tells whether any of the keys may be present."""

@@ -231,8 +231,8 @@ class BucketRules:
             ConfigError: its rules are of another kind.
         """
         try:
-            result = parse_json(data)
-            rules, rule = cls(str(result["expressions"]), int(result["defaultBucketNumber"])), str(result["rule"])
+            content = parse_json(data)
+            rules, rule = cls(str(content["expressions"]), int(content["defaultBucketNumber"])), str(content["rule"])
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(f"Cannot read {context}: no rules for numbers of buckets ({error})") from error
         if rule.lower() != RULE:

@@ -103,20 +103,20 @@ class HashRing:
             CorruptFileError: the content is something else; names `context`.
         """
         try:
-            result = parse_json(data)
+            content = parse_json(data)
             # if several nodes have the same value the last one counts
-            nodes = {int(node["value"]): str(node["fileIdPrefix"]) for node in result["nodes"]}
+            nodes = {int(node["value"]): str(node["fileIdPrefix"]) for node in content["nodes"]}
             ends = tuple(sorted(nodes))
             prefixes = tuple(nodes[end] for end in ends)
             if not ends or ends[0] < 0 or not all(prefixes):
                 raise ValueError("it has no buckets, or one without a file group")
-            sequence = int(result.get("seqNo", 0))
+            sequence = int(content.get("seqNo", 0))
             return cls(
-                str(result["partitionPath"]),
+                str(content["partitionPath"]),
                 ends,
                 prefixes,
-                int(result["numBuckets"]),
-                str(result["instant"]),
+                int(content["numBuckets"]),
+                str(content["instant"]),
                 sequence,
             )
         except (ValueError, KeyError, TypeError) as error:

@@ -202,8 +202,8 @@ _STARTS = np.array([0x24234428, 2246822519, 0, 0x61C8864F], np.uint32)
 
 
 def _rotated_words(values: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
-    result: npt.NDArray[np.uint32] = (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
-    return result
+    rotated: npt.NDArray[np.uint32] = (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
+    return rotated
 
 
 def xx_hash64(strings: pa.Array | pa.ChunkedArray, seed: int = 0) -> npt.NDArray[np.uint64]:
@@ -254,17 +254,17 @@ _U1, _U2, _U3, _U4, _U5 = map(np.uint64, (_Q1, _Q2, 1609587929392839161, 9650029
 
 
 def _round64(lane: npt.NDArray[np.uint64], words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    result: npt.NDArray[np.uint64] = _rotated64(lane + words * _U2, 31) * _U1
-    return result
+    mixed: npt.NDArray[np.uint64] = _rotated64(lane + words * _U2, 31) * _U1
+    return mixed
 
 
 def _rotated64(values: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint64]:
-    result: npt.NDArray[np.uint64] = (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
-    return result
+    rotated: npt.NDArray[np.uint64] = (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
+    return rotated
 
 
 def _unaligned_view(data: npt.NDArray[np.uint8], kind: np.dtype[Any]) -> npt.NDArray[Any]:
     """Returns the number of that type at every offset, without a copy."""
     count = max(len(data) - kind.itemsize + 1, 0)
-    result: npt.NDArray[Any] = np.ndarray((count,), kind, np.ascontiguousarray(data), strides=(1,))
-    return result
+    view: npt.NDArray[Any] = np.ndarray((count,), kind, np.ascontiguousarray(data), strides=(1,))
+    return view

@@ -162,10 +162,10 @@ class _KryoReader:
         if reference > 1:
             if reference - 2 >= len(self._objects):
                 raise _CorruptError(f"a reference to object {reference - 2} of {len(self._objects)}")
-            result = self._objects[reference - 2]
-            if result is None or result[0] != name:
+            referenced = self._objects[reference - 2]
+            if referenced is None or referenced[0] != name:
                 raise _CorruptError(f"a reference to object {reference - 2}, which is not a {name}")
-            return result[1]
+            return referenced[1]
         number = len(self._objects)
         self._objects.append(None)
         value = self._new(name)
@@ -243,11 +243,11 @@ class _KryoReader:
             return self._names[index]
         if index != len(self._names):
             raise _CorruptError(f"class name {index} after {len(self._names)}")
-        result = self._string()
-        if not result:
+        text = self._string()
+        if not text:
             raise _CorruptError("a class without a name")
-        self._names.append(result)
-        return result
+        self._names.append(text)
+        return text
 
     def _utf8(self) -> str:
         """Reads Avro's Utf8: only bytes if Hudi registered the class, otherwise its fields bytes, (hash,) length,
@@ -271,10 +271,10 @@ class _KryoReader:
         reference = self._varint()
         if reference > 1:
             # Empty texts share one array
-            result = self._objects[reference - 2] if reference - 2 < len(self._objects) else None
-            if result is None or not isinstance(result[1], bytes):
+            referenced = self._objects[reference - 2] if reference - 2 < len(self._objects) else None
+            if referenced is None or not isinstance(referenced[1], bytes):
                 raise _CorruptError(f"a reference to object {reference - 2}, which is not bytes")
-            return result[1]
+            return referenced[1]
         if reference == 0:
             raise _CorruptError("a text without bytes")
         number = len(self._objects)

@@ -187,5 +187,5 @@ class _Bitmap:
         self._at += length
         return data
 
-    def _error(self, result: str) -> CorruptFileError:
-        return CorruptFileError(f"Cannot read RECORD_POSITIONS of {self._context}: found {result}")
+    def _error(self, problem: str) -> CorruptFileError:
+        return CorruptFileError(f"Cannot read RECORD_POSITIONS of {self._context}: found {problem}")

@@ -143,9 +143,9 @@ def _next_magic(window: _Window, start: int) -> int:
     offset = start
     while True:
         data = window.read(offset, _SCAN_WINDOW, _SCAN_WINDOW)
-        result = data.find(MAGIC)
-        if result >= 0:
-            return offset + result
+        index = data.find(MAGIC)
+        if index >= 0:
+            return offset + index
         if offset + len(data) >= window.size:
             return max(window.size, start)
         offset += len(data) - len(MAGIC)  # a magic may span two windows
@@ -197,8 +197,8 @@ class _BlockCursor:
         self._window = window
         self._start = start
 
-    def error(self, result: str) -> CorruptFileError:
-        return CorruptFileError(f"Cannot read the block at byte {self._start} of {self._window.path}: found {result}")
+    def error(self, problem: str) -> CorruptFileError:
+        return CorruptFileError(f"Cannot read the block at byte {self._start} of {self._window.path}: found {problem}")
 
     def take(self, length: int, what: str) -> bytes:
         if length < 0 or length > min(self.end - self.at, _MAX_HEADER_VALUE):

@@ -234,9 +234,9 @@ def forget(storage: Storage, id: str) -> KeptRepair:
     Raises:
         ConfigError: there is no such repair.
     """
-    result = _find_repair(storage, id, "forget")
-    storage.delete_tree(result.folder)
-    return result
+    repair = _find_repair(storage, id, "forget")
+    storage.delete_tree(repair.folder)
+    return repair
 
 
 def undo(storage: Storage, id: str) -> KeptRepair:

@@ -94,13 +94,13 @@ def _from_files(storage: Storage, options: Options) -> dict[str, str]:
             raise _unproved_error(storage, key, why)
     version = TableConfig({"hoodie.table.version": str(made.get(config.TABLE_VERSION))})
     made = made.replace({config.TABLE_TYPE: _table_type(load_timeline(storage, version))})
-    result = table_properties(made)
+    properties = table_properties(made)
     built = [
         info.name
         for info in storage.list(METADATA_TABLE)
         if info.is_dir and info.name != META_FOLDER and storage.list(info.path)
     ]
-    return result | ({"hoodie.table.metadata.partitions": ",".join(sorted(built))} if built else {})
+    return properties | ({"hoodie.table.metadata.partitions": ",".join(sorted(built))} if built else {})
 
 
 def _table_type(timeline: Timeline) -> str:

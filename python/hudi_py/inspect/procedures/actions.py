@@ -71,7 +71,7 @@ def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> li
     """Lists entries, newest first, without those that are still active; entries of named actions have their
     contents."""
     active = {(instant.time, instant.action.comparable) for instant in table.timeline.instants}
-    result = archived_instants(
+    instants = archived_instants(
         table.storage,
         table.config,
         chosen=(lambda item: item.action in actions) if actions else None,
@@ -80,7 +80,7 @@ def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> li
     )
 
     def entry(position: int) -> TimelineEntry:
-        item = result[position]
+        item = instants[position]
         return TimelineEntry(
             item.time,
             item.action,
@@ -92,7 +92,7 @@ def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> li
             plan=lambda: item.plan,
         )
 
-    kept = (index for index, item in enumerate(result) if (item.time, item.action.comparable) not in active)
+    kept = (index for index, item in enumerate(instants) if (item.time, item.action.comparable) not in active)
     return [entry(index) for index in reversed(list(kept))]
 
 

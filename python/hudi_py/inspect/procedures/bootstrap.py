@@ -29,9 +29,9 @@ def _show_mapping(table: Opened, given: Given) -> Rows:
             f"Cannot sort the bootstrap mapping of {table.storage.uri} by '{by}'; supported: "
             f"{', '.join(_MAPPING.names)}"
         )
-    result = _indexed_mappings(table)
-    if partition and all(item.partition != partition for item in result):
-        known = ", ".join(sorted({item.partition for item in result}))
+    mappings = _indexed_mappings(table)
+    if partition and all(item.partition != partition for item in mappings):
+        known = ", ".join(sorted({item.partition for item in mappings}))
         raise ConfigError(
             f"Cannot show the bootstrap mapping of {table.storage.uri} for the partition '{partition}': its index does "
             f"not have it; it has: {known}"
@@ -39,7 +39,7 @@ def _show_mapping(table: Opened, given: Given) -> Rows:
     wanted = {part.strip() for part in ids.split(",")}
     rows = [
         astuple(item)
-        for item in result
+        for item in mappings
         if (not partition or item.partition == partition) and (not ids or item.file_id in wanted)
     ]
     index = _MAPPING.names.index(by)

@@ -77,8 +77,8 @@ def _invalid_parquet(table: Opened, given: Given) -> Rows:
             "without it, and see hudi-py doctor, which knows which of the files are needed"
         )
     paths = _listed_texts(given, "partitions")
-    result = [path for path in lister(table).partitions() if not paths or path in paths]
-    rows = ((shown_path(table, file),) for path in result for file in _parquet_files(table, path, given))
+    partitions = [path for path in lister(table).partitions() if not paths or path in paths]
+    rows = ((shown_path(table, file),) for path in partitions for file in _parquet_files(table, path, given))
     return islice(rows, limited(given))
 
 

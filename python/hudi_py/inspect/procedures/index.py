@@ -24,13 +24,13 @@ from hudi_py.view.filesystem_view import FileSystemView
 
 def _opened_metadata(table: Opened, partition: str = FILES) -> MetadataTable:
     """Opens the metadata table. Raises TableNotFoundError if there is none, or it lacks a partition."""
-    result = open_metadata(table.state)
-    if result is None or not result.has(partition):
+    metadata = open_metadata(table.state)
+    if metadata is None or not metadata.has(partition):
         raise TableNotFoundError(
             f"Cannot show the metadata table of {table.storage.uri}: hoodie.table.metadata.partitions of the table "
             f"does not name '{partition}'; CALL create_metadata_table makes one, the options of a write say with what"
         )
-    return result
+    return metadata
 
 
 def _show_stats(table: Opened, given: Given) -> Rows:
@@ -70,8 +70,8 @@ def _column_stats(table: Opened, given: Given) -> Rows:
 
 
 def _column_stat_records(table: Opened, names: list[str]) -> list[dict[str, Any]]:
-    result = column_records(_opened_metadata(table, COLUMN_STATS), names or None)
-    kept = [item for item in result if names or item["column"] not in META_FIELDS]
+    records = column_records(_opened_metadata(table, COLUMN_STATS), names or None)
+    kept = [item for item in records if names or item["column"] not in META_FIELDS]
     return sorted(kept, key=lambda item: (item["column"], item["file"]))
 
 
@@ -135,9 +135,9 @@ def _count_overlaps(points: list[tuple[Any, int]], files: int) -> tuple[Any, ...
         else:
             counts.setdefault(value, open_files)
             open_files -= 1
-    result = sorted(counts.values())
-    shares = (result[int(share / 100 * (len(result) - 1))] for share in (50, 75, 95, 99))
-    return sum(result) / len(result), most, files, *shares, len(result)
+    sorted_counts = sorted(counts.values())
+    shares = (sorted_counts[int(share / 100 * (len(sorted_counts) - 1))] for share in (50, 75, 95, 99))
+    return sum(sorted_counts) / len(sorted_counts), most, files, *shares, len(sorted_counts)
 
 
 def _validate_files(table: Opened, given: Given) -> Rows:

@@ -42,14 +42,14 @@ def _log_files(table: Opened, given: Given) -> list[FileInfo]:
     if own is None:
         return []
     listing = lister(table)
-    result = [
+    matching = [
         (path, name.file_id, name.sort_key, info)
         for path in listing.partitions()
         for info in listing.files(path)
         if (name := parse_log_file_name(info.name)) is not None
     ]
-    wanted = set(matching_paths(own, [info.path for *_, info in result], "log_file_path_pattern"))
-    return [info for *_, info in sorted(result, key=lambda item: item[:3]) if info.path in wanted]
+    wanted = set(matching_paths(own, [info.path for *_, info in matching], "log_file_path_pattern"))
+    return [info for *_, info in sorted(matching, key=lambda item: item[:3]) if info.path in wanted]
 
 
 def _log_blocks(table: Opened, files: Sequence[FileInfo]) -> Iterator[LogBlock]:

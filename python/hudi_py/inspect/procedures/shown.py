@@ -85,8 +85,8 @@ def columns(text: str) -> pa.Schema:
 
 def table_of(schema: pa.Schema, rows: Rows) -> pa.Table:
     """Converts rows to a table."""
-    result = [dict(zip(schema.names, row, strict=True)) for row in rows]
-    return pa.Table.from_pylist(result, schema)
+    records = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(records, schema)
 
 
 def limited(given: Given, name: str = "limit") -> int:
@@ -113,10 +113,10 @@ def needed_text(given: Given, name: str) -> str:
     Raises:
         ConfigError: it is missing.
     """
-    result = text_of(given, name)
-    if not result:
+    text = text_of(given, name)
+    if not text:
         raise ConfigError(f"Cannot call the procedure without {name}; give {name} => '...'")
-    return result
+    return text
 
 
 def lister(table: Opened) -> StorageLister:
@@ -127,10 +127,10 @@ def lister(table: Opened) -> StorageLister:
 def chosen_partitions(table: Opened, pattern: str) -> list[PartitionPath]:
     """Returns the partitions whose paths match folder by folder, as a glob of Hadoop: `2026/*/0[1-9]`. All of them if
     it is empty or `ALL_PARTITIONS`."""
-    result = lister(table).partitions()
+    partitions = lister(table).partitions()
     if pattern.strip("/") in ("", EVERYWHERE):
-        return result
-    return [PartitionPath(path) for path in matching_paths(pattern.strip("/"), result, "path_regex")]
+        return partitions
+    return [PartitionPath(path) for path in matching_paths(pattern.strip("/"), partitions, "path_regex")]
 
 
 def data_files(table: Opened, partition: PartitionPath) -> Iterator[tuple[str, FileInfo]]:

@@ -214,15 +214,17 @@ def spark_parameters(
     last = [by_name.get(name, {"name": name, "type": "string"}) for name in partition_columns]
     text = _struct_type([field for field in fields if field["name"] not in partition_columns] + last)
     parts = [text[start : start + part_length] for start in range(0, len(text), part_length)]
-    result = {"spark.sql.sources.provider": "hudi"}
+    parameters = {"spark.sql.sources.provider": "hudi"}
     if version:
-        result["spark.sql.create.version"] = version
-    result["spark.sql.sources.schema.numParts"] = str(len(parts))
-    result |= {f"spark.sql.sources.schema.part.{number}": part for number, part in enumerate(parts)}
+        parameters["spark.sql.create.version"] = version
+    parameters["spark.sql.sources.schema.numParts"] = str(len(parts))
+    parameters |= {f"spark.sql.sources.schema.part.{number}": part for number, part in enumerate(parts)}
     if partition_columns:
-        result["spark.sql.sources.schema.numPartCols"] = str(len(partition_columns))
-        result |= {f"spark.sql.sources.schema.partCol.{number}": name for number, name in enumerate(partition_columns)}
-    return result
+        parameters["spark.sql.sources.schema.numPartCols"] = str(len(partition_columns))
+        parameters |= {
+            f"spark.sql.sources.schema.partCol.{number}": name for number, name in enumerate(partition_columns)
+        }
+    return parameters
 
 
 def spark_type(schema: Any) -> str:

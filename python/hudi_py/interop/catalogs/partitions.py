@@ -122,8 +122,8 @@ def all_changes(known: Mapping[Values, str], stored: Mapping[Values, str]) -> Pa
         known: locations in the catalog.
         stored: locations of the table.
     """
-    result = changes_of(stored, (), known)
-    return PartitionChanges(result.added, result.moved, {}, tuple(sorted(known.keys() - stored.keys())))
+    changes = changes_of(stored, (), known)
+    return PartitionChanges(changes.added, changes.moved, {}, tuple(sorted(known.keys() - stored.keys())))
 
 
 def changes_of(
@@ -222,5 +222,5 @@ def _deleted_partitions(state: TableState, clean: Instant) -> list[str]:
         return []
     if not data:
         return []
-    result = decode_clean_metadata(data, f"{state.storage.uri}/{path}")
-    return [partition.partition_path for partition in result.partitions if partition.partition_deleted]
+    metadata = decode_clean_metadata(data, f"{state.storage.uri}/{path}")
+    return [partition.partition_path for partition in metadata.partitions if partition.partition_deleted]

@@ -155,10 +155,10 @@ class _Run:
         )
 
     def _stored(self, name: str) -> StoredEntry:
-        result = self.catalog.table(name)
-        if result is None:
+        entry = self.catalog.table(name)
+        if entry is None:
             raise CatalogError(f"The table {name} has disappeared from {self.catalog.name}; register it again")
-        return result
+        return entry
 
     def _seen(self, wanted: TableEntry, before: Synced | None) -> _Seen | None:
         """Returns the partitions to register, before anything is changed; None if there is nothing to do."""
@@ -184,8 +184,8 @@ class _Run:
         known = self.catalog.partitions(name)
         if seen.whole:
             return all_changes(known, seen.locations)
-        result = changes_of(seen.locations, seen.dropped, known)
-        return result if self.settings.options.get(config.TOUCH) else replace(result, touched={})
+        changes = changes_of(seen.locations, seen.dropped, known)
+        return changes if self.settings.options.get(config.TOUCH) else replace(changes, touched={})
 
     def _locations(self, paths: Iterable[str], values: Extractor) -> dict[Values, str]:
         return {result: f"{self.table.uri}/{path}" for path in sorted(paths) if (result := values(path))}

@@ -75,13 +75,13 @@ class Polaris:
 
     def _is_same(self, stored: dict[str, Any], table: CatalogTable) -> bool:
         """Tells whether an entry needs no change. It cannot be changed, only replaced, which needs permission."""
-        result = (str(stored.get("format", "")).lower(), str(stored.get("base-location", "")).rstrip("/"))
-        if result == ("hudi", table.uri):
+        stored_at = (str(stored.get("format", "")).lower(), str(stored.get("base-location", "")).rstrip("/"))
+        if stored_at == ("hudi", table.uri):
             return True
         if not self._recreates:
             raise CatalogError(
-                f"Polaris has the table {table.database}.{table.name} of the format {result[0]} at {result[1]}, not "
-                f"{table.uri}: choose another name, drop it, or set {config.RECREATE.key}=true to replace it"
+                f"Polaris has the table {table.database}.{table.name} of the format {stored_at[0]} at {stored_at[1]}, "
+                f"not {table.uri}: choose another name, drop it, or set {config.RECREATE.key}=true to replace it"
             )
         return False
 

@@ -41,19 +41,19 @@ class SyncSettings:
             enabled = options.get(config.ENABLED) or options.get(config.META_ENABLED)
         if not enabled:
             return None
-        result = cls(options.without_credentials(), _chosen_catalogs(options))
+        settings = cls(options.without_credentials(), _chosen_catalogs(options))
         needed = {
             config.POLARIS: (config.POLARIS_URI, config.POLARIS_CATALOG),
             config.UNITY: (config.UNITY_URI, config.UNITY_CATALOG),
         }
         missing = [
-            option.key for name in result.catalogs for option in needed.get(name, ()) if options.get(option) is None
+            option.key for name in settings.catalogs for option in needed.get(name, ()) if options.get(option) is None
         ]
         if missing:
             raise ConfigError(
-                f"Cannot register a table with {' and '.join(result.catalogs)}: {' and '.join(missing)} must be set"
+                f"Cannot register a table with {' and '.join(settings.catalogs)}: {' and '.join(missing)} must be set"
             )
-        return result
+        return settings
 
     def names(self, table: TableConfig, catalog: str) -> TableIdentifier:
         """Returns database and name for a table in a catalog.
@@ -109,8 +109,8 @@ def _parse_lines(text: str | None) -> dict[str, str]:
 
 def _parse_pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
     for line in lines:
-        key, result, value = line.partition("=")
-        if result:
+        key, sign, value = line.partition("=")
+        if sign:
             yield key.strip(), value.strip()
         elif line.strip():
             raise ConfigError(f"Cannot register a table with the property '{line.strip()}': expected key=value")

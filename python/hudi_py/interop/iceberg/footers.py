@@ -237,8 +237,8 @@ def _other_constant(metadata: pq.FileMetaData, reading: Reading) -> str | None:
 
 
 def _holds_only(chunks: Sequence[Any], stored: pa.DataType, kind: str, value: Any) -> bool:
-    result = _chunk_ranges(chunks, stored, kind)
-    return bool(result) and {value_bytes(kind, item) for pair in result for item in pair} == {value_bytes(kind, value)}
+    ranges = _chunk_ranges(chunks, stored, kind)
+    return bool(ranges) and {value_bytes(kind, item) for pair in ranges for item in pair} == {value_bytes(kind, value)}
 
 
 def _chunk_ranges(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> list[tuple[Any, Any]]:
@@ -274,10 +274,10 @@ def _typed_value(raw: Any, stored: pa.DataType, kind: str) -> Any:
 
 
 def _chunk_bounds(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> tuple[bytes, bytes] | None:
-    result = _chunk_ranges(chunks, stored, kind)
-    if not result:
+    ranges = _chunk_ranges(chunks, stored, kind)
+    if not ranges:
         return None
-    low, high = min(pair[0] for pair in result), max(pair[1] for pair in result)
+    low, high = min(pair[0] for pair in ranges), max(pair[1] for pair in ranges)
     if low != low or high != high:  # NaN
         return None
     if kind in ("float", "double"):

@@ -125,8 +125,8 @@ def _manifest_paths(manifests: Iterable[Json]) -> list[str]:
 
 def _read_manifests(files: MetadataFiles, manifests: Sequence[Json]) -> dict[str, tuple[ManifestEntry, ...]]:
     def read(manifest: Json) -> tuple[ManifestEntry, ...]:
-        result = read_manifest(files.read(manifest["manifest_path"]), manifest, whole=False)
-        return tuple(entry for entry in result if entry.status != REMOVED)
+        entries = read_manifest(files.read(manifest["manifest_path"]), manifest, whole=False)
+        return tuple(entry for entry in entries if entry.status != REMOVED)
 
     return dict(zip(_manifest_paths(manifests), when_remote(files.storage, read, manifests), strict=True))
 

@@ -137,8 +137,8 @@ def plan_changes(
 def _group_order(group: tuple[tuple[PartitionPath, FileId], list[Change]]) -> tuple[str, bool, PartitionPath, FileId]:
     """Sorts file groups by their first change, newest last, and replaced groups before new ones: an overwrite deletes a
     key in one and inserts it in the other, at the same time."""
-    (partition, file_id), result = group
-    oldest = result[-1]
+    (partition, file_id), group_changes = group
+    oldest = group_changes[-1]
     return oldest.instant, oldest.case is not InferenceCase.REPLACE_COMMIT, partition, file_id
 
 

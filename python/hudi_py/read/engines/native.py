@@ -85,14 +85,14 @@ def _by_samples(
     """Decides as `_by_footers`, for groups of splits: two footers of a group are enough if they give the same
     answer."""
     samples = [sorted({group[0], group[-1]}) for group in groups]
-    result = _by_footers(storage, splits, names, [index for sample in samples for index in sample])
+    reasons = _by_footers(storage, splits, names, [index for sample in samples for index in sample])
     for group, sample in zip(groups, samples, strict=True):
-        answers = {result[index] for index in sample}
+        answers = {reasons[index] for index in sample}
         if len(answers) == 1:
-            result |= dict.fromkeys(group, answers.pop())
+            reasons |= dict.fromkeys(group, answers.pop())
         else:
-            result |= _by_footers(storage, splits, names, group)
-    return result
+            reasons |= _by_footers(storage, splits, names, group)
+    return reasons
 
 
 def _writer_key(split: Split, uniform: Collection[str]) -> str:
@@ -111,8 +111,8 @@ def _from_path(split: Split, stored: Collection[str]) -> list[str]:
 def _by_footers(
     storage: Storage, splits: Sequence[Split], names: Sequence[Sequence[str]], chosen: Sequence[int]
 ) -> dict[int, str | None]:
-    result = when_remote(storage, lambda index: _by_footer(storage, splits[index], names[index]), chosen)
-    return dict(zip(chosen, result, strict=True))
+    reasons = when_remote(storage, lambda index: _by_footer(storage, splits[index], names[index]), chosen)
+    return dict(zip(chosen, reasons, strict=True))
 
 
 def _without_footer(split: Split, from_path: Sequence[str]) -> str | None:
@@ -188,13 +188,15 @@ def _holds_only(metadata: pq.FileMetaData, name: str, value: pa.Scalar) -> bool:
         return False
     for number in range(metadata.num_row_groups):
         chunk = metadata.row_group(number).column(places[name])
-        result = chunk.statistics
-        if result is None or not result.has_null_count:
+        statistics = chunk.statistics
+        if statistics is None or not statistics.has_null_count:
             return False
         if not value.is_valid:
-            if result.null_count != chunk.num_values:
+            if statistics.null_count != chunk.num_values:
                 return False
-        elif result.null_count or not result.has_min_max or not result.min == result.max == value.as_py():
+        elif (
+            statistics.null_count or not statistics.has_min_max or not statistics.min == statistics.max == value.as_py()
+        ):
             return False
     return True
 

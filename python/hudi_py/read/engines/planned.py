@@ -258,7 +258,7 @@ def _stored_alike(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Spl
         metadata = snapshot.metadata(_INSTEAD) if request.use_metadata and request.use_indexes else None
         if metadata is None or not metadata.has(COLUMN_STATS):
             return nothing
-        result = column_stats(metadata, kinds, files)
+        stats = column_stats(metadata, kinds, files)
     except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError) as error:
@@ -272,7 +272,7 @@ def _stored_alike(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Spl
         return frozenset(
             name
             for name, value in split.partition_values
-            if value.is_valid and _is_only(result.get((name, split.partition, str(base.name))), value.as_py())
+            if value.is_valid and _is_only(stats.get((name, split.partition, str(base.name))), value.as_py())
         )
 
     return [alike(split) for split in splits]

@@ -109,11 +109,11 @@ def may_be_true(node: Node, bounds: BoundsOf) -> bool:
         results = (may_be_true(part, bounds) for part in node.parts)
         return all(results) if node.operator == "AND" else any(results)
     if isinstance(node, IsNull) and isinstance(node.operand, Column):
-        result = bounds(node.operand)
-        return result is None or result.nulls is None or result.nulls > 0
+        column = bounds(node.operand)
+        return column is None or column.nulls is None or column.nulls > 0
     if isinstance(node, Not) and isinstance(node.operand, IsNull) and isinstance(node.operand.operand, Column):
-        result = bounds(node.operand.operand)
-        return result is None or result.nulls is None or result.rows is None or result.nulls < result.rows
+        column = bounds(node.operand.operand)
+        return column is None or column.nulls is None or column.rows is None or column.nulls < column.rows
     if isinstance(node, Comparison):
         return _compare_bounds(node, bounds)
     if isinstance(node, Membership) and isinstance(node.operand, Column) and _same_order(node.operand.kind, node.kind):
@@ -139,10 +139,10 @@ def _compare_bounds(node: Comparison, bounds: BoundsOf) -> bool:
         operator = "="  # true for the same rows if the constant is not null
     if operator == "!=" or not _same_order(left.kind, node.kind):
         return True
-    result = bounds(left)
-    if result is None or result.low is None:
+    column = bounds(left)
+    if column is None or column.low is None:
         return True
-    low, high, value = _comparable_value(result.low), _comparable_value(result.high), _comparable_value(right.value)
+    low, high, value = _comparable_value(column.low), _comparable_value(column.high), _comparable_value(right.value)
     if value != value or (operator in (">", ">=") and pa.types.is_floating(left.kind)):
         return True
     possible = {"=": low <= value <= high, "<": low < value, "<=": low <= value, ">": high > value, ">=": high >= value}

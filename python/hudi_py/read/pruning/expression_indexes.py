@@ -80,10 +80,10 @@ class ExpressionIndexes:
             unclear.update(path.partition(".")[0] for path, _ in history.repairs)
         known = [] if history is not None and history.query is not None else list(map(_usable_index, definitions))
         self._indexes = [
-            (index, result)
+            (index, matching)
             for index in known
             if index is not None and metadata.has(index.name) and index.column.partition(".")[0] not in unclear
-            if (result := [node for node in nodes if any(self._decides(index, part) for part in node.walk())])
+            if (matching := [node for node in nodes if any(self._decides(index, part) for part in node.walk())])
         ]
 
     @property
@@ -120,11 +120,11 @@ class ExpressionIndexes:
         self, index: _Index, nodes: Sequence[Node], places: Sequence[tuple[str, str]]
     ) -> Callable[[FileSlice], bool]:
         kinds = [kind_of(part) for node in nodes for part in node.walk() if self._decides(index, part)]
-        result = expression_stats(self._metadata, index.name, index.column, kinds[0], places)
+        ranges = expression_stats(self._metadata, index.name, index.column, kinds[0], places)
         rewritten = [_with_column(node, lambda part: self._decides(index, part), index.name) for node in nodes]
 
         def may_match(slice_: FileSlice) -> bool:
-            over = bounds_over([_with_nulls(result.get((slice_.partition, name))) for name in names_of(slice_)])
+            over = bounds_over([_with_nulls(ranges.get((slice_.partition, name))) for name in names_of(slice_)])
 
             def bounds(column: Column) -> Bounds | None:
                 return over if column.path == (index.name,) else None

@@ -50,10 +50,8 @@ def _by_footer(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] |
     left = [file for file in left if file.name.extension == "parquet"]
     if not 1 < len(left) <= _MAX_FOOTERS:
         return None
-    result = in_threads(lambda file: _may_have(sought.snapshot.storage, file, keys), left)
-    return Kept(
-        _matching_slices(slices, dict(zip(map(place_of, left), result, strict=True))), counted(len(keys), "key")
-    )
+    kept = in_threads(lambda file: _may_have(sought.snapshot.storage, file, keys), left)
+    return Kept(_matching_slices(slices, dict(zip(map(place_of, left), kept, strict=True))), counted(len(keys), "key"))
 
 
 def _may_have(storage: Storage, file: BaseFile, keys: frozenset[str]) -> bool:
@@ -67,8 +65,8 @@ def _may_have(storage: Storage, file: BaseFile, keys: frozenset[str]) -> bool:
                 wanted = wanted.filter(inside)
             elif footer.min_key is None and not _has_row_groups(opened, keys):
                 return False
-        result = footer.bloom if len(wanted) else None
-        return bool(len(wanted)) and (result is None or result.might_contain_any(wanted))
+        bloom = footer.bloom if len(wanted) else None
+        return bool(len(wanted)) and (bloom is None or bloom.might_contain_any(wanted))
     except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError):

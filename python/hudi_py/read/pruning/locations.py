@@ -79,16 +79,16 @@ def _key_places(sought: SoughtRows, metadata: MetadataTable, keys: frozenset[str
     A merge-on-read table may have a key that its index lacks: Apache Hudi 1.2.0 removes the key when a log deletes the
     row, and treats a later insert of the same key as an update, which does not change the index.
     """
-    result = record_locations(metadata, keys)
+    locations = record_locations(metadata, keys)
     config = sought.snapshot.config
     if config.is_mor:
         prefix = f"{config.record_key_fields[0]}:" if len(config.record_key_fields) == 1 else None
-        for key in keys - result.keys():
+        for key in keys - locations.keys():
             # a key of one column has two forms; the table uses one of them
             other = None if prefix is None else key[len(prefix) :] if key.startswith(prefix) else prefix + key
-            if other not in result:
+            if other not in locations:
                 return None
-    return set().union(*result.values())
+    return set().union(*locations.values())
 
 
 BY_LOCATION: Final = Pruner("record index", _is_applicable, _by_location)

@@ -70,15 +70,15 @@ class Statistics:
         if not conjuncts or not joined or not self._has_keys or not paths or not self._metadata.has(PARTITION_STATS):
             return None
         kinds = {**joined, RECORD_KEY: pa.string()}
-        result = partition_stats(self._metadata, kinds, paths)
+        stats = partition_stats(self._metadata, kinds, paths)
 
         def matches(path: PartitionPath) -> bool:
-            keys = result.get((RECORD_KEY, path))
+            keys = stats.get((RECORD_KEY, path))
             if keys is None or keys.values is None:
                 return True
 
             def bounds(column: Column) -> Bounds | None:
-                known = result.get((column.path[0], path)) if len(column.path) == 1 else None
+                known = stats.get((column.path[0], path)) if len(column.path) == 1 else None
                 if known is None or column.path[0] not in joined or known.values != keys.values:
                     return None
                 return Bounds(known.low, known.high, known.nulls, known.values)
@@ -97,7 +97,7 @@ class Statistics:
         among = [slice_ for slice_ in slices if with_logs or not slice_.log_files]
         if not self._columns or not among or not self._metadata.has(COLUMN_STATS):
             return None
-        result = column_stats(
+        stats = column_stats(
             self._metadata, self._columns, [(slice_.partition, name) for slice_ in among for name in names_of(slice_)]
         )
 
@@ -108,7 +108,7 @@ class Statistics:
             def bounds(column: Column) -> Bounds | None:
                 if len(column.path) > 1 or column.path[0] not in self._columns:
                     return None
-                return bounds_over([result.get((column.path[0], slice_.partition, name)) for name in names_of(slice_)])
+                return bounds_over([stats.get((column.path[0], slice_.partition, name)) for name in names_of(slice_)])
 
             return all(may_be_true(node, bounds) for node in self._conjuncts)
 

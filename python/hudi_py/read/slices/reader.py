@@ -136,8 +136,8 @@ class SliceReader:
             return
         output = spec.read_schema()
         emits_deletes = spec.emit_deletes or spec.mode == "unmerged"
-        result = self._merged_rows() if spec.mode == "merge" else self._unmerged_rows(with_deletes=emits_deletes)
-        for batch, deletes in result:
+        batches = self._merged_rows() if spec.mode == "merge" else self._unmerged_rows(with_deletes=emits_deletes)
+        for batch, deletes in batches:
             if batch.num_rows:
                 whole = conform(_with_operations(batch, deletes) if emits_deletes else batch, output)
                 yield _with_values(whole, values)

@@ -267,8 +267,8 @@ class TableStream:
 
         def enough(commits: Sequence[Commit]) -> bool:
             assert limits is not None
-            result = self._bringing(after(commits))
-            return limits.admit([_commit_weight(commit) for commit in result]) < len(result)
+            adding = self._bringing(after(commits))
+            return limits.admit([_commit_weight(commit) for commit in adding]) < len(adding)
 
         if limits is None or limits == BatchLimits():
             return after(self._backlog.between(seen, begin.time, end))
@@ -370,10 +370,10 @@ class TableStream:
 
     def _checked(self, plan: ScanPlan) -> ScanPlan:
         """Returns the plan, after checking that its columns fit those of the stream."""
-        result = plan.spec.output_schema
+        schema = plan.spec.output_schema
         if self._schema is None:
-            self._schema = result
-        for wanted, own in zip(self._schema, result, strict=True):
+            self._schema = schema
+        for wanted, own in zip(self._schema, schema, strict=True):
             try:
                 conform_array(pa.array([], own.type), wanted.type, path=wanted.name)
             except SchemaMismatchError as error:
