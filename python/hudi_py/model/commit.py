@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hudi_py.model.files import BaseFile, FileSlice
+from hudi_py.model.names import parse_log_file_name
+
 NO_PREVIOUS_COMMIT = "null"
 """`prevCommit` of a new file group: the string `null` (`HoodieWriteStat.NULL_COMMIT`)."""
 
@@ -24,6 +27,24 @@ class CompactedLogs:
     corrupt_blocks: int = 0
     rollback_blocks: int = 0
     read_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A data file that was written, and what its rows are to its file group."""
+
+    file_id: str
+    path: str
+    """Relative to the base path."""
+    partition: str
+    size: int
+    """Bytes."""
+    rows: int = 0
+    """Rows in the file, without deletes."""
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    took_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +73,77 @@ class WriteStat:
     upsert_time_ms: int = 0
     compacted: CompactedLogs | None = None
     """Only set by compactions and log compactions."""
+
+    @classmethod
+    def of_base_file(
+        cls,
+        written: WrittenFile,
+        previous: BaseFile | None = None,
+        *,
+        cdc_stats: Mapping[str, int] | None = None,
+        compacted: CompactedLogs | None = None,
+    ) -> WriteStat:
+        """Return the statistics of a base file (`HoodieCreateHandle`, `HoodieWriteMergeHandle`, 1.2.0).
+
+        Args:
+            previous: the base file that it takes the place of; None if its slice had none.
+        """
+        is_new = previous is None and compacted is None
+        return cls(
+            file_id=written.file_id,
+            path=written.path,
+            partition_path=written.partition,
+            prev_commit=NO_PREVIOUS_COMMIT if previous is None else previous.instant,
+            num_writes=written.rows,
+            num_inserts=written.inserts,
+            num_updates=written.updates,
+            num_deletes=written.deletes,
+            total_write_bytes=written.size,
+            file_size=written.size,
+            prev_base_file=None if previous is None else str(previous.name),
+            cdc_stats=cdc_stats,
+            create_time_ms=written.took_ms if is_new else 0,
+            upsert_time_ms=0 if is_new else written.took_ms,
+            compacted=compacted,
+        )
+
+    @classmethod
+    def of_log_file(
+        cls,
+        written: WrittenFile,
+        prev_commit: str,
+        *,
+        slice_before: FileSlice | None = None,
+        compacted: CompactedLogs | None = None,
+    ) -> WriteStat:
+        """Return the statistics of a log file (`HoodieAppendHandle`, 1.2.0).
+
+        Args:
+            slice_before: the slice to which the log was added, whose files the statistics list up to table version 6.
+        """
+        name = written.path.rpartition("/")[2]
+        parsed = parse_log_file_name(name)
+        assert parsed is not None
+        base = None if slice_before is None else slice_before.base_file
+        earlier = () if slice_before is None else slice_before.log_files
+        return cls(
+            file_id=written.file_id,
+            path=written.path,
+            partition_path=written.partition,
+            prev_commit=prev_commit,
+            num_writes=written.rows,
+            num_inserts=written.inserts,
+            num_updates=written.updates,
+            num_deletes=written.deletes,
+            total_write_bytes=written.size,
+            file_size=written.size,
+            log_version=parsed.version,
+            log_offset=0,
+            base_file="" if base is None else str(base.name),
+            log_files=(*(str(log.name) for log in earlier), name),
+            upsert_time_ms=written.took_ms,
+            compacted=compacted,
+        )
 
     @property
     def files(self) -> dict[str, int]:

@@ -82,7 +82,8 @@ class MetadataLogRewrite:
         done = compact_logs(task.storage, task.slice, task.instant, committed=self.committed)
         task.storage.put(task.path, done.data)
         logs = _logs(task, done.counts)
-        return Rewritten(done.counts.written, done.counts.bytes, deletes=done.deletes, logs=logs)
+        written = done.counts.written
+        return Rewritten(written, done.counts.bytes, updates=written, deletes=done.deletes, logs=logs)
 
 
 def _logs(task: RewriteTask, counts: RecordCounts) -> CompactedLogs:

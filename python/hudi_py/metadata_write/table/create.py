@@ -23,7 +23,7 @@ from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.delta import begin_delta, complete_delta, open_file_group
 from hudi_py.metadata_write.table.session import BASE_FILE_BLOOM, file_group_id, open_metadata_session
 from hudi_py.metadata_write.table.source import TableSource
-from hudi_py.model.commit import WriteStat
+from hudi_py.model.commit import WriteStat, WrittenFile
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.layout import (
     METADATA_TABLE,
@@ -228,13 +228,7 @@ def _write_base_file(
         for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
             writer.add(batch.column(0), batch.column(1))
         size = writer.close()
-    return WriteStat(
-        file_id=file_id,
-        path=path,
-        partition_path=partition,
-        num_writes=rows.num_rows,
-        num_inserts=rows.num_rows,
-        total_write_bytes=size,
-        file_size=size,
-        create_time_ms=int((time.monotonic() - started) * 1000),
+    took_ms, count = int((time.monotonic() - started) * 1000), rows.num_rows
+    return WriteStat.of_base_file(
+        WrittenFile(file_id, path, partition, size, rows=count, inserts=count, took_ms=took_ms)
     )

@@ -25,7 +25,7 @@ from hudi_py.metadata_write.table.session import (
     file_group_id,
     partition_folder,
 )
-from hudi_py.model.commit import CommitMetadata, WriteStat
+from hudi_py.model.commit import CommitMetadata, WriteStat, WrittenFile
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import FileId, LogFileName, join_path
@@ -166,38 +166,22 @@ def _append(
         of = pa.repeat(partition, len(deleted))
         blocks.append(encode_block(BlockType.DELETE, header, encode_deletes(deleted, of, None)))
     data = b"".join(blocks)
-    name, logs = _log_name(own, instant, slice_, number)
-    path = join_path(partition, str(name))
+    path = join_path(partition, str(_log_name(own, instant, slice_, number)))
     own.storage.put(path, data)
-    base = str(slice_.base_file.name) if slice_.base_file is not None and not own.config.logs_named_by_instant else ""
-    stat = WriteStat(
-        file_id=slice_.file_id,
-        path=path,
-        partition_path=partition,
-        prev_commit=instant if own.config.logs_named_by_instant else slice_.base_instant,
-        num_writes=kept.num_rows,
-        num_updates=kept.num_rows,
-        num_deletes=len(deleted),
-        total_write_bytes=len(data),
-        file_size=len(data),
-        log_version=name.version,
-        log_offset=0,
-        base_file=base,
-        log_files=(*logs, str(name)),
-    )
-    return stat, data
+    rows, deletes = kept.num_rows, len(deleted)
+    written = WrittenFile(slice_.file_id, path, partition, len(data), rows=rows, updates=rows, deletes=deletes)
+    if own.config.logs_named_by_instant:
+        return WriteStat.of_log_file(written, instant), data
+    return WriteStat.of_log_file(written, slice_.base_instant, slice_before=slice_), data
 
 
-def _log_name(own: TableSession, instant: InstantTime, slice_: FileSlice, number: int) -> tuple[LogFileName, list[str]]:
-    """Name of a group's next log file, and the earlier ones that its statistics list (table version 6)."""
+def _log_name(own: TableSession, instant: InstantTime, slice_: FileSlice, number: int) -> LogFileName:
+    """Name of a group's next log file."""
     if own.config.logs_named_by_instant:
         # the first log file of a new file group already has version 1, with another token
-        return LogFileName(slice_.file_id, instant, 1, f"{number}-0-1"), []
+        return LogFileName(slice_.file_id, instant, 1, f"{number}-0-1")
     version = max((log.name.version for log in slice_.log_files), default=0) + 1
-    return (
-        LogFileName(slice_.file_id, slice_.base_instant, version, INITIAL_TOKEN),
-        [str(log.name) for log in slice_.log_files],
-    )
+    return LogFileName(slice_.file_id, slice_.base_instant, version, INITIAL_TOKEN)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

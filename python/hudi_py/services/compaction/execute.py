@@ -6,7 +6,7 @@ import time
 
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.merge.base import Watch
-from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
+from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.services.compaction.base import CompactionSlice
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask, Rewritten
@@ -42,21 +42,9 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
         sidecar = Sidecar()
         sidecar.set_ranges(done.ranges)
         planned.running.keep_sidecar(sidecar, permit.path)
-    return WriteStat(
-        file_id=whole.file_id,
-        path=permit.path,
-        partition_path=whole.partition,
-        prev_commit=base.instant if base is not None else NO_PREVIOUS_COMMIT,
-        num_writes=done.num_rows,
-        num_inserts=done.inserts,
-        num_updates=done.updates,
-        num_deletes=done.deletes,
-        total_write_bytes=done.size,
-        file_size=done.size,
-        prev_base_file=str(base.name) if base is not None else None,
-        cdc_stats=cdc_stats,
-        upsert_time_ms=int((time.monotonic() - started) * 1000),
-        compacted=done.logs,
+    took_ms = int((time.monotonic() - started) * 1000)
+    return WriteStat.of_base_file(
+        done.file(whole, permit.path, took_ms), base, cdc_stats=cdc_stats, compacted=done.logs
     )
 
 

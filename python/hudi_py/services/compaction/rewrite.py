@@ -18,7 +18,7 @@ from hudi_py.formats.base.files import FileLayout, base_writer
 from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.merge import CommittedInstants, LogMemory, LogSpec, merge_settings
 from hudi_py.merge.base import MergeCounts, Watch
-from hudi_py.model.commit import CompactedLogs
+from hudi_py.model.commit import CompactedLogs, WrittenFile
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
@@ -179,6 +179,20 @@ class Rewritten:
     logs: CompactedLogs | None = None
     ranges: pa.RecordBatch | None = None
     """Statistics of the columns, as in `Sidecar`."""
+
+    def file(self, slice_: FileSlice, path: str, took_ms: int) -> WrittenFile:
+        """Return the file, which was written to a path for a slice."""
+        return WrittenFile(
+            slice_.file_id,
+            path,
+            slice_.partition,
+            self.size,
+            rows=self.num_rows,
+            inserts=self.inserts,
+            updates=self.updates,
+            deletes=self.deletes,
+            took_ms=took_ms,
+        )
 
 
 Rewrite = Callable[[RewriteTask], Rewritten]

@@ -28,7 +28,7 @@ from hudi_py.merge import CommittedInstants, LogRecords, MergeSettings, SliceLog
 from hudi_py.model.commit import CompactedLogs, WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
-from hudi_py.model.names import PartitionPath, parse_log_file_name
+from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.schema import RECORD_KEY
@@ -179,27 +179,9 @@ def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rew
     publication = planned.running.publication
     token = str(TaskId.fresh(planned.number))
     permit = publication.permit_log_file(whole.partition, whole.file_id, token, new_group=False)
-    name = permit.path.rpartition("/")[2]
-    parsed = parse_log_file_name(name)
-    assert parsed is not None
     done = publish_rewritten(context, planned, rewrite, whole, permit)
-    return WriteStat(
-        file_id=whole.file_id,
-        path=permit.path,
-        partition_path=whole.partition,
-        prev_commit=planned.unit.base_instant,
-        num_writes=done.num_rows,
-        num_updates=done.num_rows,
-        num_deletes=done.deletes,
-        total_write_bytes=done.size,
-        file_size=done.size,
-        log_version=parsed.version,
-        log_offset=0,
-        base_file="",
-        log_files=(name,),
-        upsert_time_ms=int((time.monotonic() - started) * 1000),
-        compacted=done.logs,
-    )
+    took_ms = int((time.monotonic() - started) * 1000)
+    return WriteStat.of_log_file(done.file(whole, permit.path, took_ms), planned.unit.base_instant, compacted=done.logs)
 
 
 def rewrite_logs(task: RewriteTask) -> Rewritten:
@@ -218,7 +200,7 @@ def rewrite_logs(task: RewriteTask) -> Rewritten:
         updated=written.keys,
         read_ms=int((time.monotonic() - started) * 1000),
     )
-    return Rewritten(written.rows, written.size, deletes=written.deletes, logs=logs)
+    return Rewritten(written.rows, written.size, updates=written.rows, deletes=written.deletes, logs=logs)
 
 
 def _write(

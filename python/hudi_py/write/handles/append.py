@@ -20,7 +20,7 @@ from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_data_
 from hudi_py.merge import delete_marks
 from hudi_py.merge.ordering import has_default_zero
 from hudi_py.merge.reduce import Mask, row_ordering
-from hudi_py.model.commit import WriteStat
+from hudi_py.model.commit import WriteStat, WrittenFile
 from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.schema import RECORD_KEY
@@ -105,25 +105,20 @@ def append_log(
     context.progress.wrote(size)
     inserts = 0 if new is None else new.num_rows
     marked = int(records.deletes.sum())
-    earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)
-    base = slice_.base_file
-    return WriteStat(
-        file_id=slice_.file_id,
-        path=permit.path,
-        partition_path=slice_.partition,
-        prev_commit=transaction.instant if own_name else slice_.base_instant,
-        num_writes=rows.num_rows - marked + inserts,
-        num_inserts=inserts,
-        num_updates=rows.num_rows - marked,
-        num_deletes=marked + (0 if deleted is None else len(deleted)),
-        total_write_bytes=size,
-        file_size=size,
-        log_version=parsed.version if parsed else next_version,
-        log_offset=0,
-        base_file="" if own_name or base is None else str(base.name),
-        log_files=(*earlier, name),
-        upsert_time_ms=int((time.monotonic() - started) * 1000),
+    written = WrittenFile(
+        slice_.file_id,
+        permit.path,
+        slice_.partition,
+        size,
+        rows=rows.num_rows - marked + inserts,
+        inserts=inserts,
+        updates=rows.num_rows - marked,
+        deletes=marked + (0 if deleted is None else len(deleted)),
+        took_ms=int((time.monotonic() - started) * 1000),
     )
+    if own_name:
+        return WriteStat.of_log_file(written, transaction.instant)
+    return WriteStat.of_log_file(written, slice_.base_instant, slice_before=slice_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.base.files import base_writer
 from hudi_py.formats.base.rows import BaseFileSummary
-from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
+from hudi_py.model.commit import WriteStat, WrittenFile
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.schema import FILE_NAME, RECORD_KEY
@@ -117,23 +117,18 @@ class BaseFileHandle:
         self._save_sidecar(summary)
         publication.publish(self._permit)
         self.context.progress.wrote(summary.size)
-        took = int((time.monotonic() - self._started) * 1000)
-        merges = self.previous is not None
-        return WriteStat(
-            file_id=self.file_id,
-            path=self._permit.path,
-            partition_path=self.partition,
-            prev_commit=self.previous.instant if self.previous is not None else NO_PREVIOUS_COMMIT,
-            num_writes=summary.num_rows,
-            num_inserts=summary.num_rows if inserts is None else inserts,
-            num_updates=updates,
-            num_deletes=deletes,
-            total_write_bytes=summary.size,
-            file_size=summary.size,
-            prev_base_file=str(self.previous.name) if self.previous is not None else None,
-            create_time_ms=0 if merges else took,
-            upsert_time_ms=took if merges else 0,
+        written = WrittenFile(
+            self.file_id,
+            self._permit.path,
+            self.partition,
+            summary.size,
+            rows=summary.num_rows,
+            inserts=summary.num_rows if inserts is None else inserts,
+            updates=updates,
+            deletes=deletes,
+            took_ms=int((time.monotonic() - self._started) * 1000),
         )
+        return WriteStat.of_base_file(written, self.previous)
 
     def _save_sidecar(self, summary: BaseFileSummary) -> None:
         sidecar, columns = self.sidecar, self.context.range_columns
