@@ -21,11 +21,10 @@ from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.locks import FileLock
-from hudi_py.transaction.settings import LockSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from tests.faults.tables import data_files, leftovers, make_table, read, rows, write
 from tests.support.hand_writes import IMPATIENT, SETTINGS, commit, first_write, new_table, write_base
-from tests.support.sessions import session_of
+from tests.support.sessions import lock_settings, session_of
 
 SPAWN = multiprocessing.get_context("spawn")  # as engines start their workers: nothing is inherited
 ROOT = Path(__file__).parents[2]
@@ -79,7 +78,7 @@ def hold(barrier, root: str, times: int) -> list[tuple[int, int]]:
     barrier.wait()
     held: list[tuple[int, int]] = []
     for _ in range(times):
-        with FileLock(storage, LockSettings(wait_ms=200_000, retry_wait_ms=20), purpose="test") as lock:
+        with FileLock(storage, lock_settings(LOCK_WAIT_MS=200_000, LOCK_RETRY_WAIT_MS=20), purpose="test") as lock:
             since = time.monotonic_ns()
             time.sleep(0.002)
             lock.check()
@@ -164,7 +163,7 @@ from hudi_py.model.instant import Action
 from hudi_py.storage import LocalStorage
 from hudi_py.transaction.transaction import WriteTransaction
 from tests.support.hand_writes import write_base
-from tests.support.sessions import session_of
+from tests.support.sessions import lock_settings, session_of
 storage = LocalStorage(sys.argv[1])
 with WriteTransaction.begin(session_of(storage), action=Action.COMMIT, operation="INSERT") as tx:
     write_base(tx, "a", "late")

@@ -17,11 +17,11 @@ from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.api import write_rows
 from hudi_py.write.result import WriteResult
 from tests.support import sessions
 from tests.support.kept_up import SCHEMA, options, rows
+from tests.support.sessions import settings_of
 
 __all__ = [
     "KINDS",
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 KINDS = [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")]
-SETTINGS = TransactionSettings(clock_skew_ms=20)
+SETTINGS = settings_of(MAX_CLOCK_SKEW_MS=20)
 
 Rows = list[dict[str, object]]
 

@@ -11,11 +11,11 @@ import hudi_py
 from hudi_py.errors import HudiError
 from hudi_py.storage import open_storage
 from hudi_py.transaction.locks import table_lock
-from hudi_py.transaction.locks.settings import LockSettings
 from tests.stores.proxy import Proxy, Request, Spoilt
 from tests.stores.servers import Server, options_for
 from tests.stores.test_tables import found, rows
 from tests.support.choice import SEED, cases
+from tests.support.sessions import lock_settings
 
 ANSWERS = {
     "500": Spoilt(500, forwarded=False),
@@ -118,6 +118,6 @@ def test_a_lock_survives_lost_answers(s3: Server, bucket: str, proxy: Proxy) -> 
     turn = itertools.cycle((True, False))
     proxy.reset(lambda number, request: next(faults, None) if request.verb == "PUT" and next(turn) else None)
     for _ in range(12):
-        with table_lock(storage, LockSettings(wait_ms=20_000, retries=0), purpose="test") as lock:
+        with table_lock(storage, lock_settings(LOCK_WAIT_MS=20_000, LOCK_RETRIES=0), purpose="test") as lock:
             lock.check()
     assert next(faults, None) is None

@@ -13,11 +13,11 @@ from hudi_py.storage import ObjectStorage, Storage, conditional, open_storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.testing.storage import StorageBehaviour
 from hudi_py.transaction.locks import break_lock, lock_holders, table_lock
-from hudi_py.transaction.locks.settings import LeaseSettings, LockSettings
 from tests.stores.proxy import Proxy, Spoilt
 from tests.stores.servers import ACCOUNT, Google, Server, through
 from tests.stores.test_tables import found, rows
 from tests.support.object_store import serving
+from tests.support.sessions import lock_settings
 
 STORES = ("moto", "versitygw", "azurite", "google")
 NOT_AMAZON = pytest.mark.parametrize("s3", ["azurite", "google"], indirect=True)
@@ -152,7 +152,7 @@ def test_an_answer_that_is_lost_or_wrong_does_not_decide(
 
 @NOT_AMAZON
 def test_the_lock(s3: Server, bucket: str, strict: ObjectStorage) -> None:
-    settings = LockSettings(wait_ms=60_000, retries=0, lease=LeaseSettings(10, 1))
+    settings = lock_settings(LOCK_WAIT_MS=60_000, LOCK_RETRIES=0, STORAGE_VALIDITY_S=10, STORAGE_RENEW_S=1)
     inside: list[int] = []
     overlaps: list[int] = []
 

@@ -13,10 +13,10 @@ from hudi_py.errors import LockError
 from hudi_py.model.layout import STORAGE_LOCK
 from hudi_py.storage import open_storage
 from hudi_py.transaction.locks import table_lock
-from hudi_py.transaction.locks.settings import LeaseSettings, LockSettings
 from tests.stores.proxy import Proxy
 from tests.stores.servers import Server, options_for
 from tests.support.choice import cases
+from tests.support.sessions import lock_settings
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("city", pa.string()), ("fare", pa.float64())])
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
@@ -165,7 +165,7 @@ def test_a_lock_that_is_fought_over_is_held_by_one(s3: Server, bucket: str) -> N
     """Threads have connections of their own; processes fight in `test_locks`."""
     import threading
 
-    settings = LockSettings(wait_ms=60_000, retries=0, lease=LeaseSettings(10, 1))
+    settings = lock_settings(LOCK_WAIT_MS=60_000, LOCK_RETRIES=0, STORAGE_VALIDITY_S=10, STORAGE_RENEW_S=1)
     inside: list[int] = []
     overlaps: list[int] = []
     done = []

@@ -25,13 +25,13 @@ from hudi_py.timeline.times import format_instant
 from hudi_py.transaction.instants import inflight_path, requested_path
 from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.settings import LockSettings, TransactionSettings
 from hudi_py.view import load_view
 from tests.support.hand_writes import new_table
+from tests.support.sessions import settings_of
 
 START_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
-SETTINGS = TransactionSettings(lock=LockSettings(wait_ms=1000, retries=0, retry_wait_ms=10), clock_skew_ms=0)
+SETTINGS = settings_of(LOCK_WAIT_MS=1000, LOCK_RETRIES=0, LOCK_RETRY_WAIT_MS=10, MAX_CLOCK_SKEW_MS=0)
 _NUMBERS = itertools.count()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hudi_py.config import Options
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, read_blocks
@@ -19,15 +18,14 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.settings import LockSettings, TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import load_view
 from hudi_py.write.api import create_table
-from tests.support.sessions import session_of
+from tests.support.sessions import session_of, settings_of
 
 SCHEMA = '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":[{"name":"id","type":["null","long"]}]}'
-SETTINGS = TransactionSettings(lock=LockSettings(wait_ms=200_000, retries=0, retry_wait_ms=20))
-IMPATIENT = replace(SETTINGS, lock=LockSettings(wait_ms=50, retries=0, retry_wait_ms=10))
+SETTINGS = settings_of(LOCK_WAIT_MS=200_000, LOCK_RETRIES=0, LOCK_RETRY_WAIT_MS=20)
+IMPATIENT = settings_of(LOCK_WAIT_MS=50, LOCK_RETRIES=0, LOCK_RETRY_WAIT_MS=10)
 
 Snapshot = dict[str, list[tuple[str, str | None, list[str]]]]
 """Partition to (file id, base file, log files) of its latest slices."""

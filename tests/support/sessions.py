@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
+from hudi_py.config import Options, concurrency
+from hudi_py.config import write as write_config
+from hudi_py.config.option import Option
+from hudi_py.config.write import DROP_INDEXES
 from hudi_py.model.instant import Instant
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
@@ -17,7 +22,28 @@ from hudi_py.transaction.protocols import MetadataUpdate, MetadataWriter, TableC
 from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
 from hudi_py.transaction.recovery.rollback import rollback_instant
 from hudi_py.transaction.session import LockedTable, TableSession
-from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.settings import LockSettings, TransactionSettings
+
+
+def lock_settings(**options: object) -> LockSettings:
+    """Settings of the lock from options, by the names that `hudi_py.config.concurrency` gives them."""
+    return LockSettings.of(Options.resolve({_option(name).key: value for name, value in options.items()}, defaults={}))
+
+
+def settings_of(**options: object) -> TransactionSettings:
+    """Settings of a write from options, by the names that `hudi_py.config` gives them. They need not fit together."""
+    return changed(TransactionSettings(), **options)
+
+
+def changed(settings: TransactionSettings, **options: object) -> TransactionSettings:
+    """Settings of a write with other options, as of `settings_of`."""
+    resolved = settings.options.replace({_option(name): str(value) for name, value in options.items()})
+    return TransactionSettings(resolved, LockSettings.of(resolved))
+
+
+def _option(name: str) -> Option[Any]:
+    found: Option[Any] = getattr(concurrency, name, None) or getattr(write_config, name)
+    return found
 
 
 def session_of(
@@ -31,7 +57,7 @@ def session_of(
     """A session; without `metadata` its actions drop the metadata table."""
     chosen = settings or TransactionSettings()
     return TableSession.open(
-        storage, metadata or DropMetadata(chosen.drop_indexes), config=config, settings=chosen, clock=clock
+        storage, metadata or DropMetadata(chosen.get(DROP_INDEXES)), config=config, settings=chosen, clock=clock
     )
 
 

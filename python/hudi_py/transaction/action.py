@@ -104,7 +104,7 @@ class LockedAction:
             # the file's modification time, in whole seconds, is its completion time
             session.clock.wait_second(self.instant)
         completion = session.clock.next_completion(timeline, self.instant)
-        if session.settings.optimistic is not None and session.layout.has_completion_times:
+        if session.settings.optimistic and session.layout.has_completion_times:
             session.clock.wait_skew()  # puts the next writer's clock past it, as Apache Hudi's writers expect
         self.table.lock.check()
         done = complete(session.storage, session.layout, self.instant, self.action, completion, content)

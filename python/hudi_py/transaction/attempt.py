@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from hudi_py.config.concurrency import HEARTBEAT_INTERVAL_MS
 from hudi_py.errors import ConflictError, RolledBackError
 from hudi_py.file_stats.sidecar import Sidecar, holds_sidecars, release_sidecars
 from hudi_py.model.commit import CommitMetadata
@@ -68,7 +69,7 @@ class RunningAction(ABC):
         self._heartbeat = Heartbeat(
             session.storage,
             attempt.instant,
-            interval_ms=settings.heartbeat_interval_ms,
+            interval_ms=settings.get(HEARTBEAT_INTERVAL_MS),
             expiry_ms=settings.heartbeat_expiry_ms,
         )
 

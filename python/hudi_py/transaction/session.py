@@ -11,6 +11,7 @@ from datetime import tzinfo
 from typing import NoReturn
 
 from hudi_py.config import Options
+from hudi_py.config.write import DROP_INDEXES, DURABLE
 from hudi_py.metadata.files import WriteLister
 from hudi_py.model.instant import CompletionTime
 from hudi_py.model.properties import TableConfig
@@ -72,7 +73,7 @@ class TableSession:
         settings = TransactionSettings.of(options)
         return cls.open(
             storage,
-            metadata or DropMetadata(settings.drop_indexes),
+            metadata or DropMetadata(settings.get(DROP_INDEXES)),
             config=config,
             settings=settings,
             clock=clock,
@@ -100,7 +101,7 @@ class TableSession:
             TableNotFoundError: there is no table.
         """
         settings = settings if settings is not None else TransactionSettings()
-        storage = with_durability(storage, settings.durable)
+        storage = with_durability(storage, settings.get(DURABLE))
         config = config if config is not None else load_table_config(storage)
         clock = clock if clock is not None else settings.clock(config)
         return cls(storage, config, clock, settings, metadata, conflict_policy(settings), storage_options)

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 
+from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError, HudiError, RolledBackError
 from hudi_py.file_stats.sidecar import Sidecar, release_sidecars
 from hudi_py.metadata.table import checked_view
@@ -85,10 +86,9 @@ class WriteTransaction(RunningAction):
     """
 
     def __init__(self, session: TableSession, handle: TransactionHandle, *, owns: bool = False) -> None:
-        optimistic = handle.settings.optimistic
         early = None
-        if optimistic is not None and optimistic.early:
-            early = EarlyDetection(session, optimistic, WriteScope(handle.instant, handle.pin))
+        if handle.settings.get(concurrency.EARLY_DETECTION):
+            early = EarlyDetection(session, WriteScope(handle.instant, handle.pin))
         super().__init__(session, Attempt(handle.instant, handle.action, handle.config, handle.writer), early)
         self.handle = handle
         self._owns = owns

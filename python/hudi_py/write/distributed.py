@@ -276,7 +276,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
         transaction.abort()
         return nothing_written(write)
     _check_groups(write, results)
-    optimistic = transaction.handle.settings.optimistic is not None
+    optimistic = transaction.handle.settings.optimistic
     in_parts = _is_large(write, sum(file.num_bytes for file in staged))
     with transaction:  # its heartbeat keeps the staged rows
         attempts = itertools.count()

@@ -17,13 +17,13 @@ import pyarrow.fs as pafs
 import pytest
 
 import hudi_py
-from hudi_py.config import concurrency as concurrency_config
 from hudi_py.errors import ConfigError, StorageDeniedError, StorageError
 from hudi_py.storage import HdfsStorage, Storage, hdfs, open_beside, open_storage
 from hudi_py.storage.libhdfs import FileStatus, UnansweredError, _error
 from hudi_py.testing.storage import StorageBehaviour
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
+from tests.support.sessions import lock_settings
 
 
 class Files:
@@ -246,7 +246,7 @@ def test_a_table_with_its_lock(uri: str) -> None:
     table.compact()
     assert sorted(table.scan(["id", "ts"]).to_table()["ts"].to_pylist()) == [1, 2]
     with pytest.raises(ConfigError, match="StorageBasedLockProvider needs an object store, .*; use FileSystemBased"):
-        table_lock(storage, LockSettings(provider=concurrency_config.STORAGE_LOCK), purpose="write")
+        table_lock(storage, lock_settings(LOCK_PROVIDER="StorageBasedLockProvider"), purpose="write")
 
 
 def test_a_forked_process_is_told(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

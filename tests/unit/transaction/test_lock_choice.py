@@ -14,14 +14,15 @@ pytest.importorskip("obstore")
 from obstore.store import MemoryStore
 
 import hudi_py
-from hudi_py.config import Options
+from hudi_py.config import Options, concurrency
 from hudi_py.errors import ConfigError, LockError
 from hudi_py.storage import LocalStorage, MemoryStorage, ObjectStorage, Storage
 from hudi_py.transaction.locks import FileLock, break_lock, lock_holders, table_lock
 from hudi_py.transaction.locks.in_process import InProcessLock, check_many_processes
-from hudi_py.transaction.locks.settings import LeaseSettings, LockSettings
+from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.storage import StorageLock
 from hudi_py.transaction.locks.zookeeper import implicit_base_path
+from tests.support.sessions import lock_settings
 
 PROVIDER = "hoodie.write.lock.provider"
 ZOOKEEPER = "hoodie.write.lock.zookeeper."
@@ -62,15 +63,17 @@ def test_a_lock_file_beside_a_table_in_an_object_store(tmp_path: Path) -> None:
 
 def test_defaults_are_those_of_apache_hudi() -> None:
     found = settings()
-    assert found.lease == LeaseSettings(300, 30)
+    assert (found.get(concurrency.STORAGE_VALIDITY_S), found.renewal_s) == (300, 30)
     assert found.lease_patience_ms == 50 * 65_000
-    assert settings(**{"hoodie.write.lock.storage.heartbeat.poll.secs": "3"}).lease.renew_s == 3
-    zookeeper = settings(
+    assert settings(**{"hoodie.write.lock.storage.heartbeat.poll.secs": "3"}).renewal_s == 3
+    found = settings(
         **{PROVIDER: "ZookeeperBasedLockProvider", ZOOKEEPER + "url": "a,b:5/c", ZOOKEEPER + "port": "2181",
            ZOOKEEPER + "base_path": "/hudi"}
-    ).zookeeper  # fmt: skip
-    assert zookeeper is not None
-    assert (zookeeper.hosts, zookeeper.session_ms, zookeeper.connection_ms) == ("a:2181,b:5/c", 60_000, 15_000)
+    )  # fmt: skip
+    assert found.zookeeper is not None
+    assert found.zookeeper.hosts == "a:2181,b:5/c"
+    assert found.get(concurrency.ZOOKEEPER_SESSION_MS) == 60_000
+    assert found.get(concurrency.ZOOKEEPER_CONNECTION_MS) == 15_000
 
 
 @pytest.mark.parametrize(
@@ -168,7 +171,7 @@ def test_through_the_table(tmp_path: Path) -> None:
 
 def test_threads_of_one_process_take_turns(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path))
-    patient = LockSettings(provider=settings(**{PROVIDER: "InProcessLockProvider"}).provider)
+    patient = lock_settings(LOCK_PROVIDER="InProcessLockProvider")
     inside: list[int] = []
     overlaps: list[int] = []
 
@@ -186,7 +189,7 @@ def test_threads_of_one_process_take_turns(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert overlaps == []
-    brief = LockSettings(provider=patient.provider, wait_ms=30, retries=0)
+    brief = lock_settings(LOCK_PROVIDER="InProcessLockProvider", LOCK_WAIT_MS=30, LOCK_RETRIES=0)
     with (
         table_lock(storage, patient, purpose="test"),
         pytest.raises(LockError, match="Cannot write: the table lock .* is held by thread MainThread of process"),

@@ -18,9 +18,10 @@ from hudi_py.transaction.locks import file as locks
 from hudi_py.transaction.owner import identity as identities
 from hudi_py.transaction.owner.identity import ProcessIdentity, WriterIdentity, parse_writer, process_identity
 from hudi_py.transaction.settings import LockSettings
+from tests.support.sessions import lock_settings
 
 LOCK = ".hoodie/lock"
-IMPATIENT = LockSettings(wait_ms=30, retries=0, retry_wait_ms=10)
+IMPATIENT = lock_settings(LOCK_WAIT_MS=30, LOCK_RETRIES=0, LOCK_RETRY_WAIT_MS=10)
 
 
 def lock_of(storage: Storage, settings: LockSettings = IMPATIENT) -> FileLock:
@@ -53,7 +54,7 @@ def test_the_lock_file_lies_where_java_puts_it_and_goes_with_the_release(storage
 
 def test_a_lock_file_elsewhere(storage, tmp_path):
     elsewhere = tmp_path / "locks"
-    with lock_of(storage, LockSettings(path=str(elsewhere))):
+    with lock_of(storage, lock_settings(LOCK_PATH=str(elsewhere))):
         assert (elsewhere / "lock").exists()
         assert storage.stat(LOCK) is None
     assert not (elsewhere / "lock").exists()
@@ -81,7 +82,7 @@ def test_a_lock_given_back_meanwhile_is_had(storage):
     first = lock_of(storage)
     first.acquire()
     threading.Timer(0.1, first.release).start()
-    with lock_of(storage, LockSettings(wait_ms=200_000, retries=0)) as second:
+    with lock_of(storage, lock_settings(LOCK_WAIT_MS=200_000, LOCK_RETRIES=0)) as second:
         second.check()
 
 
@@ -136,7 +137,7 @@ def test_an_expired_lock_is_broken(tmp_path):
     storage = MemoryStorage(str(tmp_path))
     storage.put(LOCK, b"")
     now = time.time_ns() // 1_000_000
-    settings = LockSettings(expire_minutes=1, wait_ms=30, retries=0)
+    settings = lock_settings(LOCK_EXPIRE_MINUTES=1, LOCK_WAIT_MS=30, LOCK_RETRIES=0)
 
     def at(moment_ms: int) -> FileLock:
         return FileLock(storage, settings, purpose="commit", now_ms=lambda: moment_ms)
@@ -175,7 +176,7 @@ def test_a_breaker_that_died_half_way_does_not_leave_the_lock_for_ever(storage, 
     content = WriterIdentity("d" * 32, dead_process).to_json().encode()
     storage.put(LOCK, content)
     storage.put(".hoodie/lock.broken." + "d" * 32, content)
-    with lock_of(storage, LockSettings(wait_ms=200_000, retries=0)) as lock:
+    with lock_of(storage, lock_settings(LOCK_WAIT_MS=200_000, LOCK_RETRIES=0)) as lock:
         lock.check()
 
 
@@ -218,7 +219,7 @@ class _ReleasedByApacheHudi(MemoryStorage):
 def test_a_lock_that_apache_hudi_takes_along_is_had_anew(then, tmp_path):
     """Its provider deletes the file twice when it lets go, and does not create it exclusively on local file systems."""
     storage = _ReleasedByApacheHudi(str(tmp_path), then)
-    patient = LockSettings(wait_ms=200_000, retries=0)
+    patient = lock_settings(LOCK_WAIT_MS=200_000, LOCK_RETRIES=0)
     lock = FileLock(storage, patient, purpose="commit the write 1", sleep=storage.let_go)
     with lock:
         assert not storage._then  # it did happen
@@ -229,7 +230,8 @@ def test_a_lock_that_apache_hudi_takes_along_is_had_anew(then, tmp_path):
 def test_a_lock_that_is_known_to_be_shared_is_looked_at_again_though_it_was_free(tmp_path):
     storage = _ReleasedByApacheHudi(str(tmp_path), lambda storage: storage.delete(LOCK))
     storage.delete(LOCK)
-    with FileLock(storage, LockSettings(shared=True), purpose="commit", sleep=storage.let_go) as lock:
+    shared = lock_settings(LOCK_PROVIDER="FileSystemBasedLockProvider")
+    with FileLock(storage, shared, purpose="commit", sleep=storage.let_go) as lock:
         assert not storage._then
         lock.check()
 
@@ -242,7 +244,7 @@ def test_who_releases_the_lock_lets_those_who_wait_have_it(storage):
     def greedy() -> None:
         nonlocal turns
         while not over.is_set():
-            with lock_of(storage, LockSettings(wait_ms=200_000)):
+            with lock_of(storage, lock_settings(LOCK_WAIT_MS=200_000)):
                 turns += 1
                 over.wait(0.05)
 
@@ -251,7 +253,7 @@ def test_who_releases_the_lock_lets_those_who_wait_have_it(storage):
     try:
         for _ in range(4):
             time.sleep(0.06)
-            with lock_of(storage, LockSettings(wait_ms=200_000)):
+            with lock_of(storage, lock_settings(LOCK_WAIT_MS=200_000)):
                 pass
     finally:
         over.set()
@@ -267,7 +269,7 @@ def test_threads_exclude_each_other(storage):
     def work() -> None:
         nonlocal inside, most
         for _ in range(5):
-            with lock_of(storage, LockSettings(wait_ms=200_000, retry_wait_ms=20)):
+            with lock_of(storage, lock_settings(LOCK_WAIT_MS=200_000, LOCK_RETRY_WAIT_MS=20)):
                 inside += 1
                 most = max(most, inside)
                 time.sleep(0.001)

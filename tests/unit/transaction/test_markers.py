@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from hudi_py.errors import CorruptFileError
@@ -12,6 +10,7 @@ from hudi_py.model.layout import marker_folder
 from hudi_py.transaction.markers import Marker, MarkerType, marker_path, read_markers, remove_markers
 from hudi_py.transaction.owner.identity import end_work
 from tests.support.hand_writes import SETTINGS, begin, commit, data_files, leftovers, new_table, write_base
+from tests.support.sessions import changed
 
 T = InstantTime("20260101000000000")
 
@@ -79,7 +78,7 @@ def test_where_markers_cannot_be_read_the_error_names_the_option_that_helps(stor
     storage.put(f"{marker_folder(failed.instant)}/stray", b"")
     with pytest.raises(CorruptFileError, match=r"stray.*hoodie\.rollback\.using\.markers=false"):
         begin(storage, config)
-    with begin(storage, config, settings=replace(SETTINGS, rollback_by_markers=False)) as tx:
+    with begin(storage, config, settings=changed(SETTINGS, ROLLBACK_BY_MARKERS="false")) as tx:
         assert data_files(storage) == {first.path}
         commit(tx, [])
     assert leftovers(storage) == set()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from hudi_py.errors import ConfigError
@@ -17,6 +15,7 @@ from tests.support.hand_writes import (
     plan,
     write_base,
 )
+from tests.support.sessions import changed
 
 
 def with_metadata_table(storage, partitions: str) -> None:
@@ -49,7 +48,7 @@ def test_indexes_made_on_purpose_are_not_dropped_unasked(storage):
     for act in (plan, begin):
         with pytest.raises(ConfigError, match="record_index, secondary_index_x"):
             act(storage, config)
-    settings = replace(SETTINGS, drop_indexes=True)
+    settings = changed(SETTINGS, DROP_INDEXES="true")
     with begin(storage, config, settings=settings) as tx, pytest.warns(UserWarning, match="record_index"):
         commit(tx, [])
     assert storage.stat(".hoodie/metadata") is None

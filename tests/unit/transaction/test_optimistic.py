@@ -10,7 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from hudi_py.config.concurrency import EARLY_STRATEGIES, ONE_WRITER
+from hudi_py.config.concurrency import (
+    BUCKET_STRATEGY,
+    EARLY_DETECTION,
+    EARLY_STRATEGIES,
+    ONE_WRITER,
+    OPTIMISTIC,
+    PREFER_WRITER_STRATEGY,
+)
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, InstantTime
@@ -23,7 +30,7 @@ from hudi_py.timeline.timeline import load_timeline, timeline_of
 from hudi_py.transaction.conflicts import OptimisticWriters, SingleWriter, conflict_policy
 from hudi_py.transaction.conflicts.optimistic import canonical
 from hudi_py.transaction.owner.heartbeat import now_ms
-from hudi_py.transaction.settings import ConflictStrategy, OptimisticSettings, TransactionSettings
+from hudi_py.transaction.settings import ConflictStrategy, TransactionSettings
 from hudi_py.write.api import write_options
 from tests.support.foreign_actions import clustering_plan, compaction_plan, completed_by_java
 from tests.support.hand_writes import (
@@ -43,9 +50,10 @@ from tests.support.hand_writes import (
     write_base,
     write_update,
 )
+from tests.support.sessions import changed
 
-SIMPLE = replace(SETTINGS, optimistic=OptimisticSettings())
-PREFER_WRITER = replace(SETTINGS, optimistic=OptimisticSettings(ConflictStrategy.PREFER_WRITER))
+SIMPLE = changed(SETTINGS, MODE=OPTIMISTIC)
+PREFER_WRITER = changed(SIMPLE, STRATEGY=PREFER_WRITER_STRATEGY)
 STRATEGIES = {"simple": SIMPLE, "prefer writer": PREFER_WRITER}
 KINDS = [(version, mor) for version in (6, 8, 9) for mor in (False, True)]
 FILE_SYSTEM_LOCK = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
@@ -150,7 +158,7 @@ def test_replaced_file_groups_conflict(storage):
 
 def test_file_groups_of_one_bucket_conflict(storage):
     """The first file of a bucket, made by two writers."""
-    settings = replace(SETTINGS, optimistic=OptimisticSettings(ConflictStrategy.BUCKET))
+    settings = changed(SIMPLE, STRATEGY=BUCKET_STRATEGY)
     config = new_table(storage)
     for other, conflicts in (("00000001-b", True), ("00000002-b", False)):
         with begin(storage, config, settings=settings) as one, begin(storage, config, settings=settings) as two:
@@ -405,7 +413,7 @@ def test_the_first_writes_of_a_table_must_have_one_schema(storage):
 
 
 def test_schemas_need_not_be_compared(storage):
-    settings = replace(SETTINGS, optimistic=OptimisticSettings(resolve_schemas=False))
+    settings = changed(SIMPLE, RESOLVE_SCHEMAS="false")
     config = new_table(storage)
     first_write(storage, config)
     with begin(storage, config, settings=settings) as one:
@@ -525,7 +533,7 @@ def test_single_writers_do_not_begin_beside_others(storage):
         begin(storage, config)
 
 
-NEVER = replace(SETTINGS, keeps_failed_writes=True)
+NEVER = changed(SETTINGS, FAILED_WRITES="NEVER")
 
 
 @pytest.mark.parametrize(("version", "mor"), KINDS)
@@ -565,8 +573,8 @@ def test_with_the_policy_never_a_living_write_is_in_the_way_all_the_same(storage
 
 # -- conflicts found early ----------------------------------------------------------------------------------------
 
-EARLY = replace(SETTINGS, optimistic=OptimisticSettings(early=True))
-EARLY_COMMITS = replace(SETTINGS, optimistic=OptimisticSettings(early=True, early_commits=True))
+EARLY = changed(SIMPLE, EARLY_DETECTION="true")
+EARLY_COMMITS = changed(EARLY, EARLY_COMMITS="true")
 
 
 @pytest.mark.parametrize(("version", "mor"), KINDS)
@@ -670,7 +678,7 @@ def test_every_strategy_of_early_detection_is_accepted(strategy):
             "hoodie.write.concurrency.async.conflict.detector.period_ms": "1000",
         }
     )
-    assert settings.optimistic == OptimisticSettings(early=True)
+    assert settings.get(EARLY_DETECTION)
 
 
 def test_early_detection_is_for_several_writers():
@@ -739,7 +747,7 @@ def test_settings_come_from_options():
     lock = {"hoodie.write.lock.provider": FILE_SYSTEM_LOCK}
     assert isinstance(conflict_policy(TransactionSettings.of(write_options(lock))), SingleWriter)
     settings = of(**lock)
-    assert settings.optimistic == OptimisticSettings()
+    assert (settings.strategy, settings.conflict_retries) == (ConflictStrategy.SIMPLE, 0)
     assert isinstance(conflict_policy(settings), OptimisticWriters)
     settings = of(
         **lock,
@@ -751,8 +759,7 @@ def test_settings_come_from_options():
             "hoodie.clean.failed.writes.policy": "LAZY",
         },
     )
-    assert settings.optimistic == OptimisticSettings(ConflictStrategy.PREFER_WRITER, False, 3)
-    assert settings.conflict_retries == 3
+    assert (settings.strategy, settings.conflict_retries) == (ConflictStrategy.PREFER_WRITER, 3)
 
 
 @pytest.mark.parametrize(("version", "settings", "waits"), [(9, SIMPLE, 2), (6, SIMPLE, 1), (9, SETTINGS, 1)])

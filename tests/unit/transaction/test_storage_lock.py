@@ -21,13 +21,24 @@ from obstore.store import MemoryStore
 from hudi_py.errors import ConfigError, CorruptFileError, LockError
 from hudi_py.storage import LocalStorage, ObjectStorage
 from hudi_py.transaction.locks import storage as storage_lock
-from hudi_py.transaction.locks.settings import LeaseSettings, LockSettings
+from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.storage import StorageLock
 from hudi_py.transaction.owner.identity import ProcessIdentity, WriterIdentity, process_identity
+from tests.support.sessions import lock_settings
 
-IMPATIENT = LockSettings(wait_ms=30, retries=0)
-LASTING = LockSettings(wait_ms=200_000, retries=0)
-RENEWED_OFTEN = LockSettings(wait_ms=200_000, retries=0, lease=LeaseSettings(300, 0.01))
+IMPATIENT = lock_settings(LOCK_WAIT_MS=30, LOCK_RETRIES=0)
+LASTING = lock_settings(LOCK_WAIT_MS=200_000, LOCK_RETRIES=0)
+
+
+class RenewedOften(LockSettings):
+    """The settings of a lock that is renewed every ten milliseconds."""
+
+    @property
+    def renewal_s(self) -> float:
+        return 0.01
+
+
+RENEWED_OFTEN = RenewedOften(LASTING.options)
 
 
 @pytest.fixture

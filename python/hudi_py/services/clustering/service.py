@@ -123,7 +123,7 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
         options, plans = self._options(context), PendingPlans(state.storage, state.timeline)
         chosen = instant if instant is not None else context.session.clock.next_instant(state.timeline)
         reason = self._why_not_due(state)
-        if not reason and plans.writes and context.session.settings.optimistic is None:
+        if not reason and plans.writes and not context.session.settings.optimistic:
             # its rows would be lost if it completed after the clustering; with several writers, it conflicts instead
             write = plans.writes[0]
             reason = (

@@ -60,7 +60,7 @@ class Compaction(LogRewriting):
             reason = why_not_due(Trigger.of(options), timeline, now, context.session.zone)
             if reason:
                 return Chosen(now, None, reason)
-        if not config.logs_named_by_instant and context.session.settings.optimistic is None:
+        if not config.logs_named_by_instant and not context.session.settings.optimistic:
             # Blocks of pending writes may be in log files that the plan names, and would be lost with them. With
             # several writers, such writes conflict with the plan instead
             pending = PendingPlans(storage, timeline).writes

@@ -12,4 +12,4 @@ __all__ = ["ConflictPolicy", "OptimisticWriters", "SingleWriter", "WriteScope", 
 
 def conflict_policy(settings: TransactionSettings) -> ConflictPolicy:
     """The policy that the options of a write ask for (`hoodie.write.concurrency.mode`)."""
-    return SingleWriter() if settings.optimistic is None else OptimisticWriters(settings.optimistic)
+    return OptimisticWriters(settings) if settings.optimistic else SingleWriter()

@@ -22,7 +22,6 @@ from hudi_py.transaction.conflicts.policy import WriteScope, completed_since
 from hudi_py.transaction.markers import has_marker
 from hudi_py.transaction.owner.claim import PLANNED
 from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms
-from hudi_py.transaction.settings import OptimisticSettings
 
 if TYPE_CHECKING:
     from hudi_py.transaction.session import TableSession
@@ -31,10 +30,9 @@ if TYPE_CHECKING:
 class EarlyDetection:
     """Early detection for one write in one process. Methods may be called from several threads."""
 
-    def __init__(self, session: TableSession, settings: OptimisticSettings, scope: WriteScope) -> None:
+    def __init__(self, session: TableSession, scope: WriteScope) -> None:
         """`scope`: that of the write, without file groups."""
         self._session = session
-        self._settings = settings
         self._scope = scope
 
     def check(self, partition: PartitionPath, file_id: FileId, *, logs: bool) -> None:
@@ -48,12 +46,12 @@ class EarlyDetection:
                 (`hoodie.write.concurrency.early.conflict.check.commit.conflict`), has changed it.
         """
         marked = [time for time in self._earlier() if self._is_marked(time, partition, file_id)]
-        if not marked and not self._settings.early_commits:
+        if not marked and not self._session.settings.get(concurrency.EARLY_COMMITS):
             return
         timeline = self._session.timeline()
         for instant in marked:
             self._check_marked(timeline, instant, partition, file_id)
-        if self._settings.early_commits:
+        if self._session.settings.get(concurrency.EARLY_COMMITS):
             self._check_completed(timeline, partition, file_id, logs=logs)
 
     def _earlier(self) -> list[InstantTime]:
@@ -85,7 +83,7 @@ class EarlyDetection:
         scope = replace(self._scope, touched=group, logged=group if only_logs else frozenset())
         for instant in completed_since(timeline, scope):
             metadata = read_commit_metadata(session.storage, timeline.layout, instant)
-            OptimisticWriters(self._settings).check_completed(session.config, scope, instant, metadata)
+            OptimisticWriters(session.settings).check_completed(session.config, scope, instant, metadata)
 
     def _conflict(self, found: Instant, partition: PartitionPath, file_id: FileId) -> ConflictError:
         return ConflictError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_py.config import concurrency
@@ -25,7 +25,7 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import FileGroup
 from hudi_py.timeline.table_schema import SCHEMA_KEY, SCHEMA_OF_PLAN
 from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA, BUCKET_RESCALE, WriteScope, check_plan, completed_since
-from hudi_py.transaction.settings import ConflictStrategy, OptimisticSettings
+from hudi_py.transaction.settings import ConflictStrategy, TransactionSettings
 
 if TYPE_CHECKING:
     from hudi_py.transaction.session import LockedTable
@@ -36,7 +36,7 @@ class OptimisticWriters:
     """The `ConflictPolicy` of `OPTIMISTIC_CONCURRENCY_CONTROL`, and of `NON_BLOCKING_CONCURRENCY_CONTROL`, for which
     Apache Hudi does not check at all and loses rows added to a file group that is replaced in the meantime."""
 
-    settings: OptimisticSettings = field(default_factory=OptimisticSettings)
+    settings: TransactionSettings
     one_at_a_time: bool = False
 
     def check_begin(self, table: LockedTable, scope: WriteScope) -> None:
@@ -60,7 +60,7 @@ class OptimisticWriters:
             for instant in completed_since(table.timeline, scope)
         ]
         _check_altered(scope, completed)
-        schema = schema_to_commit(table, scope, completed) if self.settings.resolve_schemas else None
+        schema = schema_to_commit(table, scope, completed) if self.settings.get(concurrency.RESOLVE_SCHEMAS) else None
         for instant, metadata in completed:
             self.check_completed(table.config, scope, instant, metadata)
         for instant, operation, groups in self._pending(table, scope):

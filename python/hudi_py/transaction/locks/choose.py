@@ -42,9 +42,9 @@ def table_lock(
     Raises:
         ConfigError: the lock cannot be kept on this storage.
     """
-    provider = settings.provider
+    provider = settings.get(config.LOCK_PROVIDER)
     if provider is None:
-        beside = isinstance(storage, ConditionalStorage) and settings.path is None
+        beside = isinstance(storage, ConditionalStorage) and settings.get(config.LOCK_PATH) is None
         provider = config.STORAGE_LOCK if beside else config.FILE_SYSTEM_LOCK
     return _LOCKS[provider](storage, settings, purpose=purpose, storage_options=storage_options)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hudi_py.config import concurrency as config
-from hudi_py.errors import LockError, first_line
+from hudi_py.errors import ConfigError, LockError, first_line
 from hudi_py.storage import Storage
 from hudi_py.storage.credentials import boto3_client
 from hudi_py.timeline.properties import load_table_config
@@ -46,11 +46,13 @@ class DynamoLock(HeldByContext):
         storage_options: Mapping[str, str] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        if settings.dynamodb is None:
+            raise ConfigError(f"Cannot {purpose}: the lock in DynamoDB has no table")
         self._dynamodb = settings.dynamodb
         self._settings = settings
         self._purpose = purpose
         self._sleep = sleep
-        self._lease_s = settings.wait_ms / 1000
+        self._lease_s = settings.get(config.LOCK_WAIT_MS) / 1000
         """As in Java, a lock is valid for as long as one try waits."""
         self._key = (
             path_hash(storage.uri)
@@ -84,7 +86,7 @@ class DynamoLock(HeldByContext):
                 purpose=self._purpose,
                 place=self.place,
                 # As in Java: in addition to the normal wait, the lease of a holder that may be dead
-                patience_ms=self._settings.lease_patience_ms + self._settings.wait_ms,
+                patience_ms=self._settings.lease_patience_ms + self._settings.get(config.LOCK_WAIT_MS),
                 sleep=self._sleep,
             )
         self._renewal = Renewal(self._renew, self._lease_s / 3, f"hudi-lock-{self._key}")
@@ -190,7 +192,7 @@ class DynamoLock(HeldByContext):
         written = {
             "key": {"S": self._key},
             "ownerName": {"S": self._owner},
-            "leaseDuration": {"S": str(self._settings.wait_ms)},
+            "leaseDuration": {"S": str(self._settings.get(config.LOCK_WAIT_MS))},
             "recordVersionNumber": {"S": record},
         }
         more = {"ExpressionAttributeValues": dict(values)} if values else {}
@@ -222,7 +224,7 @@ class DynamoLock(HeldByContext):
                 "#on": "ownerName",
             },
             ExpressionAttributeValues={
-                ":ld": {"S": str(self._settings.wait_ms)},
+                ":ld": {"S": str(self._settings.get(config.LOCK_WAIT_MS))},
                 ":rvn": {"S": current},
                 ":new": {"S": record},
                 ":on": {"S": self._owner},
@@ -290,7 +292,7 @@ class DynamoLock(HeldByContext):
                     **billing,
                 )
         if status == "CREATING":
-            seconds = max(self._dynamodb.creation_ms // 1000, 1)
+            seconds = max(self._settings.get(config.DYNAMODB_CREATION_MS) // 1000, 1)
             waiter = self._client.get_waiter("table_exists")
             waiter.wait(TableName=self._dynamodb.table, WaiterConfig={"Delay": 1, "MaxAttempts": seconds})
 

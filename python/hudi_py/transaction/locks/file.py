@@ -74,10 +74,10 @@ class FileLock(HeldByContext):
         sleep: Callable[[float], None] = time.sleep,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        if settings.path is None:
+        if settings.get(config.LOCK_PATH) is None:
             self._storage, folder = storage, META_FOLDER
         else:
-            self._storage, folder = open_storage(settings.path, storage_options), ""
+            self._storage, folder = open_storage(settings.get(config.LOCK_PATH), storage_options), ""
         if isinstance(self._storage, ConditionalStorage):
             raise ConfigError(
                 f"Cannot {purpose}: FileSystemBasedLockProvider cannot keep the table lock in {self._storage.uri}: "
@@ -124,7 +124,7 @@ class FileLock(HeldByContext):
                 purpose=self._purpose,
                 place=self.place,
                 patience_ms=self._settings.patience_ms,
-                longest_wait_s=min(self._settings.retry_wait_ms / 1000, _MAX_WAIT_S),
+                longest_wait_s=min(self._settings.get(config.LOCK_RETRY_WAIT_MS) / 1000, _MAX_WAIT_S),
                 sleep=self._sleep,
             )
         except BaseException as error:
@@ -193,12 +193,12 @@ class FileLock(HeldByContext):
 
     def moved(self, storage: Storage) -> None:
         """A lock in the table's folder has been moved with it."""
-        if self._settings.path is None:
+        if self._settings.get(config.LOCK_PATH) is None:
             self._storage = storage
 
     def gone(self) -> None:
         """A lock in the table's folder is deleted with it."""
-        if self._settings.path is None:
+        if self._settings.get(config.LOCK_PATH) is None:
             self._held = None
             end_work(self._holder_id)
 
@@ -223,7 +223,7 @@ class FileLock(HeldByContext):
             return None
         writer = parse_writer(content)
         since = datetime.fromtimestamp(info.modified_ms / 1000, timezone.utc)
-        lasts = timedelta(minutes=self._settings.expire_minutes)
+        lasts = timedelta(minutes=self._settings.get(config.LOCK_EXPIRE_MINUTES))
         return LockHolder(
             "FileSystemBasedLockProvider",
             self.place,
@@ -266,7 +266,7 @@ class FileLock(HeldByContext):
         writer = parse_writer(content)
         if writer is not None and writer.provably_dead:
             mark, why = writer.id, "its process is gone"
-        elif 0 < self._settings.expire_minutes * 60_000 < self._now_ms() - info.modified_ms:
+        elif 0 < self._settings.get(config.LOCK_EXPIRE_MINUTES) * 60_000 < self._now_ms() - info.modified_ms:
             mark, why = (writer.id if writer is not None else str(info.modified_ms)), "it has expired"
         else:
             return False

@@ -4,70 +4,52 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeVar
 
-from hudi_py.config import Options, Problems
+from hudi_py.config import DEFAULTS, Options, Problems
 from hudi_py.config import concurrency as config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError
 
-
-@dataclass(frozen=True, slots=True)
-class LeaseSettings:
-    """Settings of the lock in an object store (`StorageBasedLockConfig`, 1.2.0)."""
-
-    validity_s: float = config.STORAGE_VALIDITY_S.default
-    renew_s: float = config.STORAGE_RENEW_S.default
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ZookeeperSettings:
-    """Settings of the lock in ZooKeeper (`BaseZookeeperBasedLockProvider`, 1.2.0)."""
+    """Place of the lock in ZooKeeper (`BaseZookeeperBasedLockProvider`, 1.2.0)."""
 
     hosts: str
     base_path: str | None
     """None: derived from the table's path."""
-    lock_key: str | None = None
+    lock_key: str | None
     """None: the table's name, or `lock_key` below a derived base path."""
-    session_ms: int = config.ZOOKEEPER_SESSION_MS.default
-    connection_ms: int = config.ZOOKEEPER_CONNECTION_MS.default
 
 
 @dataclass(frozen=True, slots=True)
 class DynamoSettings:
-    """Settings of the lock in DynamoDB (`DynamoDbBasedLockConfig`, 1.2.0)."""
+    """Place of the lock in DynamoDB (`DynamoDbBasedLockConfig`, 1.2.0)."""
 
-    table: str = "hudi_locks"
-    key: str | None = None
+    table: str
+    key: str | None
     """None: the table's name, or derived from its path."""
-    key_of_path: bool = False
-    region: str = "us-east-1"
-    endpoint: str | None = None
-    provisioned: tuple[int, int] | None = None
+    key_of_path: bool
+    region: str
+    endpoint: str | None
+    provisioned: tuple[int, int] | None
     """Read and write capacity of a table that is created; None: paid per request."""
-    creation_ms: int = config.DYNAMODB_CREATION_MS.default
 
 
 @dataclass(frozen=True, slots=True)
 class LockSettings:
-    """Kind of the table lock and how long to wait for it (`HoodieLockConfig`, 1.2.0). Pickles; holds no credentials."""
+    """The options of the table lock, and what follows from them (`HoodieLockConfig`, 1.2.0). Pickles; holds no
+    credentials."""
 
-    path: str | None = None
-    """Folder of the lock file; None: the table's `.hoodie`."""
-    expire_minutes: int = config.LOCK_EXPIRE_MINUTES.default
-    """A lock file older than this may be broken; 0: never."""
-    wait_ms: int = config.LOCK_WAIT_MS.default
-    """Wait of one try in milliseconds. The total wait is this long, or as long as all retries, whichever is longer."""
-    retries: int = config.LOCK_RETRIES.default
-    retry_wait_ms: int = config.LOCK_RETRY_WAIT_MS.default
-    """Java's pause between two tries in milliseconds; hudi-py's is shorter if this exceeds half a second."""
-    shared: bool = False
-    """Whether Apache Hudi is known to use the lock file at the same time."""
-    provider: str | None = None
-    """One of `hudi_py.config.concurrency.PROVIDERS`; None: chosen by the kind of storage."""
-    lease: LeaseSettings = field(default_factory=LeaseSettings)
+    options: Options = DEFAULTS
     zookeeper: ZookeeperSettings | None = None
-    dynamodb: DynamoSettings = field(default_factory=DynamoSettings)
+    """None: another provider has the lock."""
+    dynamodb: DynamoSettings | None = None
+    """None: another provider has the lock."""
 
     @classmethod
     def of(cls, options: Options) -> LockSettings:
@@ -77,10 +59,9 @@ class LockSettings:
             ConfigError: the provider is unsupported, or lacks a required option or its Python package.
         """
         provider = options.get(config.LOCK_PROVIDER)
-        validity, renew = options.get(config.STORAGE_VALIDITY_S), options.get(config.STORAGE_RENEW_S)
-        problems, zookeeper, dynamodb = Problems(), None, DynamoSettings()
+        problems, zookeeper, dynamodb = Problems(), None, None
         with problems.collected():
-            _check_lease(validity, renew)
+            _check_lease(options.get(config.STORAGE_VALIDITY_S), options.get(config.STORAGE_RENEW_S))
         with problems.collected():
             _check_provider(options, provider, config.ZOOKEEPER_URL, config.ZOOKEEPER_LOCK)
         with problems.collected():
@@ -90,27 +71,32 @@ class LockSettings:
         with problems.collected():
             dynamodb = _dynamodb(options, provider)
         problems.check()
-        return cls(
-            path=options.get(config.LOCK_PATH),
-            expire_minutes=options.get(config.LOCK_EXPIRE_MINUTES),
-            wait_ms=options.get(config.LOCK_WAIT_MS),
-            retries=options.get(config.LOCK_RETRIES),
-            retry_wait_ms=options.get(config.LOCK_RETRY_WAIT_MS),
-            shared=provider == config.FILE_SYSTEM_LOCK,
-            provider=provider,
-            lease=LeaseSettings(validity, renew),
-            zookeeper=zookeeper,
-            dynamodb=dynamodb,
-        )
+        return cls(options.without_credentials(), zookeeper, dynamodb)
+
+    def get(self, option: Option[T]) -> T:
+        """The value of an option of the lock."""
+        return self.options.get(option)
+
+    @property
+    def shared(self) -> bool:
+        """Whether Apache Hudi is known to use the lock file at the same time."""
+        return self.get(config.LOCK_PROVIDER) == config.FILE_SYSTEM_LOCK
+
+    @property
+    def renewal_s(self) -> float:
+        """Seconds between two renewals of the lock in an object store."""
+        return self.get(config.STORAGE_RENEW_S)
 
     @property
     def patience_ms(self) -> int:
-        return max(self.wait_ms, self.retries * self.retry_wait_ms)
+        """How long to wait for the lock in milliseconds: one try, or as long as all retries if that is longer."""
+        return max(self.get(config.LOCK_WAIT_MS), self.get(config.LOCK_RETRIES) * self.get(config.LOCK_RETRY_WAIT_MS))
 
     @property
     def lease_patience_ms(self) -> int:
         """The same for locks that Java's providers wait for within each try; must outlast a dead holder's lease."""
-        return max(self.wait_ms, self.retries * (self.wait_ms + self.retry_wait_ms))
+        try_ms = self.get(config.LOCK_WAIT_MS)
+        return max(try_ms, self.get(config.LOCK_RETRIES) * (try_ms + self.get(config.LOCK_RETRY_WAIT_MS)))
 
 
 def _check_lease(validity: int, renew: int) -> None:
@@ -152,14 +138,12 @@ def _zookeeper(options: Options, provider: str | None) -> ZookeeperSettings | No
         hosts,
         base,
         None if implicit else options.get(config.ZOOKEEPER_LOCK_KEY),
-        options.get(config.ZOOKEEPER_SESSION_MS),
-        options.get(config.ZOOKEEPER_CONNECTION_MS),
     )
 
 
-def _dynamodb(options: Options, provider: str | None) -> DynamoSettings:
+def _dynamodb(options: Options, provider: str | None) -> DynamoSettings | None:
     if provider not in (config.DYNAMODB_LOCK, config.DYNAMODB_IMPLICIT_LOCK):
-        return DynamoSettings()
+        return None
     implicit = provider == config.DYNAMODB_IMPLICIT_LOCK
     _package("boto3", provider, "dynamodb")
     endpoint = options.get(config.DYNAMODB_ENDPOINT)
@@ -173,7 +157,6 @@ def _dynamodb(options: Options, provider: str | None) -> DynamoSettings:
         options.get(config.DYNAMODB_REGION) or os.environ.get("AWS_REGION") or "us-east-1",
         endpoint,
         capacity if options.get(config.DYNAMODB_BILLING) == "PROVISIONED" else None,
-        options.get(config.DYNAMODB_CREATION_MS),
     )
 
 

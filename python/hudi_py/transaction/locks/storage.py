@@ -99,7 +99,7 @@ class StorageLock(HeldByContext):
         self._storage: ConditionalStorage = storage
         self.place = f"{storage.uri}/{STORAGE_LOCK}"
         self._settings = settings
-        self._lease_s = settings.lease.validity_s
+        self._lease_s = settings.get(config.STORAGE_VALIDITY_S)
         # A lease counts as lost slightly before others may take it, which leaves time to complete an instant
         self._margin_s = self._lease_s / 10
         self._purpose = purpose
@@ -142,7 +142,7 @@ class StorageLock(HeldByContext):
                     path=STORAGE_LOCK,
                 ) from error
             raise
-        self._renewal = Renewal(self._renew, self._settings.lease.renew_s, f"hudi-lock-{self._owner}")
+        self._renewal = Renewal(self._renew, self._settings.renewal_s, f"hudi-lock-{self._owner}")
 
     def check(self) -> None:
         """Raises LockError if the lease has expired or another holder has the lock."""

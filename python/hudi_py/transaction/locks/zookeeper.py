@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
 
+from hudi_py.config import concurrency as config
 from hudi_py.errors import ConfigError, LockError
 from hudi_py.metadata.keys import hash64
 from hudi_py.storage import Storage
@@ -137,14 +138,16 @@ class ZookeeperLock(HeldByContext):
     def _connected(self) -> Any:
         kazoo = importlib.import_module("kazoo.client")
         timeout = importlib.import_module("kazoo.handlers.threading").KazooTimeoutError
-        client = kazoo.KazooClient(self._zookeeper.hosts, timeout=self._zookeeper.session_ms / 1000)
+        session_s = self._settings.get(config.ZOOKEEPER_SESSION_MS) / 1000
+        connection_s = self._settings.get(config.ZOOKEEPER_CONNECTION_MS) / 1000
+        client = kazoo.KazooClient(self._zookeeper.hosts, timeout=session_s)
         try:
-            client.start(timeout=self._zookeeper.connection_ms / 1000)
+            client.start(timeout=connection_s)
         except timeout as error:
             _close(client)
             raise LockError(
                 f"Cannot {self._purpose}: no connection to ZooKeeper at {self._zookeeper.hosts} within "
-                f"{self._zookeeper.connection_ms / 1000:g} s; check hoodie.write.lock.zookeeper.url"
+                f"{connection_s:g} s; check {config.ZOOKEEPER_URL.key}"
             ) from error
         return client
 

@@ -240,7 +240,7 @@ def _finish_rollbacks(table: LockedTable) -> bool:
             changed = True
             continue
         check_rollback_plan(storage, rollback.time, plan)
-        if table.session.settings.optimistic is not None and not _is_abandoned(table, rollback):
+        if table.session.settings.optimistic and not _is_abandoned(table, rollback):
             continue  # Apache Hudi carries rollbacks out without the lock
         target = timeline.find(plan.instant, Action(plan.action))
         if target is None and completed_restore_of(storage, timeline, plan.instant) is not None:

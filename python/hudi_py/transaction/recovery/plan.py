@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from hudi_py.config.concurrency import ROLLBACK_BY_MARKERS
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.log import read_blocks
 from hudi_py.model.commit import CommitMetadata
@@ -59,7 +60,7 @@ def plan_rollback(
     elif instant.state is State.REQUESTED:
         requests = []  # nothing is written before the inflight file exists
     else:
-        markers = read_markers(storage, instant.time) if session.settings.rollback_by_markers else None
+        markers = read_markers(storage, instant.time) if session.settings.get(ROLLBACK_BY_MARKERS) else None
         if markers is not None:
             requests = list(_marked(storage, instant, markers))
         else:

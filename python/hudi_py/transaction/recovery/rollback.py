@@ -100,7 +100,7 @@ def request_rollback(
     plan = plan_rollback(session, timeline, instant, restoring=restoring, lister=lister)
     rollback = session.clock.next_instant(timeline)
     check_rollback_plan(session.storage, rollback, plan)
-    several = session.settings.optimistic is not None and instant in table.plans.writes
+    several = session.settings.optimistic and instant in table.plans.writes
     if not restoring and (instant.completed or instant.action in PLANNED or several):
         # It shows a process that finds the rollback that its writer held the table lock. With one writer at a time,
         # rollbacks of failed writes need no proof: they are finished in any case

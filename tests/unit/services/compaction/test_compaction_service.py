@@ -43,6 +43,7 @@ from hudi_py.transaction.recovery import failed_writes as recovery
 from hudi_py.wiring import metadata_writer
 from tests.faults.tables import rows, write
 from tests.golden import tables
+from tests.support.sessions import changed
 
 VERSIONS = (6, 8, 9)
 ALWAYS = Compaction(always=True)
@@ -317,7 +318,7 @@ def test_a_late_task_takes_the_lock_before_it_beats_again(tmp_path) -> None:
     storage = LocalStorage(str(tmp_path))
     make(storage, 9)
     own, apart, work, beat = begun_long_ago(storage, tmp_path)
-    settings = replace(own.session.settings, lock=replace(own.session.settings.lock, wait_ms=50, retries=0))
+    settings = changed(own.session.settings, LOCK_WAIT_MS=50, LOCK_RETRIES=0)
     with own.locked("look at it"), pytest.raises(LockError, match=f"continue the compaction {work.instant}"):
         apart.execute(replace(own, session=replace(own.session, settings=settings)), work, [0])
     assert beat.stat().st_mtime == 1
