@@ -102,12 +102,13 @@ def begin(call: ServiceCall, instant: str | None, *, plans: bool) -> BegunPlan:
     service, context = call.planned, call.context()
     chosen = pending_plan(service, context, None if instant is None else InstantTime(instant))
     last = chosen is None or instant is not None
-    if chosen is None:
-        scheduled = service.schedule(context) if plans else Scheduled(None, "no plan is pending")
-        if scheduled.instant is None:
-            return BegunPlan(service.nothing(scheduled.reason).to_dict(), None, last)
-        chosen = scheduled.instant
-    work = service.begin(context, chosen)
+    work: Work | Scheduled = Scheduled(None, "no plan is pending")
+    if chosen is not None:
+        work = service.begin(context, chosen)
+    elif plans:
+        work = service.schedule_and_begin(context)
+    if isinstance(work, Scheduled):
+        return BegunPlan(service.nothing(work.reason).to_dict(), None, last)
     if work.num_tasks:
         parts = tuple(service.parts(context, work)) if isinstance(service, MovingService) else ()
         return BegunPlan(ServiceReport(service.name, work.instant).to_dict(), work, last, parts)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
+from hudi_py.services.distributed import ServiceCall, begin, commit, execute
 from hudi_py.storage import LocalStorage
 from hudi_py.wiring import after_commit, metadata_writer, write_configuration
 from hudi_py.write.context import TaskId
@@ -48,6 +49,20 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
             return original(self, path)
 
         monkeypatch.setattr(LocalStorage, name, counted)
+    return found
+
+
+@pytest.fixture
+def created(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Paths of the files that were created only if they were absent, such as the lock."""
+    found: list[str] = []
+    put_if_absent = LocalStorage.put_if_absent
+
+    def noted(self: LocalStorage, path: str, data: bytes) -> bool:
+        found.append(path)
+        return put_if_absent(self, path, data)
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", noted)
     return found
 
 
@@ -100,19 +115,34 @@ def test_logs_of_version_6_do_not_list_their_partition_each(tmp_path: Path, call
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_services_that_are_not_due_take_no_lock(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_services_that_are_not_due_take_no_lock(tmp_path: Path, kind: str, created: list[str]) -> None:
     options = {**OPTIONS, "hoodie.clean.commits.retained": "10"}
     upsert(tmp_path / "t", kind, DATA, options)
-    created: list[str] = []
-    put_if_absent = LocalStorage.put_if_absent
-
-    def noted(self: LocalStorage, path: str, data: bytes) -> bool:
-        created.append(path)
-        return put_if_absent(self, path, data)
-
-    monkeypatch.setattr(LocalStorage, "put_if_absent", noted)
+    created.clear()
     upsert(tmp_path / "t", kind, DATA, options)
     assert created.count(".hoodie/lock") == 2, "to begin and to commit"
+
+
+@pytest.mark.parametrize("service", ["compaction", "log_compaction", "clustering"])
+def test_a_plan_is_made_and_begun_under_one_lock(tmp_path: Path, service: str, created: list[str]) -> None:
+    """In one process, and by an engine that executes its tasks."""
+    kind = "cow" if service == "clustering" else "mor"
+    options = {**ALONE, "hoodie.log.compaction.blocks.threshold": "1"}
+    for _ in range(3):
+        upsert(tmp_path / "t", kind, DATA, options)
+    table = hudi_py.open_table(str(tmp_path / "t"), options)
+    created.clear()
+    assert table.run_service(service).instant is not None
+    assert created.count(".hoodie/lock") == 2, "to begin and to commit"
+    for _ in range(3):
+        upsert(tmp_path / "t", kind, DATA, options)
+    resolved = write_configuration(options)
+    call = ServiceCall(service, str(tmp_path / "t"), resolved, metadata_writer(resolved))
+    created.clear()
+    begun = begin(call, None, plans=True)
+    assert begun.work is not None
+    commit(call, begun.work, execute(call, begun.work, range(begun.work.num_tasks)))
+    assert created.count(".hoodie/lock") == 2
 
 
 def merged(path: Path) -> object:
@@ -133,7 +163,12 @@ def updated(path: Path) -> object:
 
 @pytest.mark.parametrize(("run", "reads"), [(updated, 3), (merged, 4)])
 def test_a_small_statement_is_bound_once(
-    tmp_path: Path, run: Callable[[Path], object], reads: int, calls: Calls, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    run: Callable[[Path], object],
+    reads: int,
+    calls: Calls,
+    created: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for _ in range(2):
         upsert(tmp_path / "t", "mor", DATA, ALONE)
@@ -146,14 +181,7 @@ def test_a_small_statement_is_bound_once(
             return original(self, *given)
 
         monkeypatch.setattr(kind, "bind", noted)
-    created: list[str] = []
-    put_if_absent = LocalStorage.put_if_absent
-
-    def creating(self: LocalStorage, path: str, data: bytes) -> bool:
-        created.append(path)
-        return put_if_absent(self, path, data)
-
-    monkeypatch.setattr(LocalStorage, "put_if_absent", creating)
+    created.clear()
     calls.clear()
     result = run(tmp_path / "t")
     assert isinstance(result, WriteResult)

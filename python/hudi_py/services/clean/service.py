@@ -125,6 +125,16 @@ class Cleaning:
         with self._requested(context, instant) as (_, scheduled, _):
             return scheduled
 
+    def schedule_and_begin(
+        self, context: ServiceContext, *, instant: InstantTime | None = None
+    ) -> CleanWork | Scheduled:
+        """See `PlannedService.schedule_and_begin`."""
+        started_ms = wall_clock_ms()
+        with self._requested(context, instant) as (table, scheduled, plan):
+            if scheduled.instant is None or plan is None:
+                return scheduled
+            return _begin(context, LockedAction(table, scheduled.instant, Action.CLEAN), plan, started_ms)
+
     def schedule_and_run(self, context: ServiceContext, *, instant: InstantTime | None = None) -> CleanReport:
         """See `PlannedService.schedule_and_run`. A few files are deleted under the lock under which they were planned;
         for many, other writers would wait too long.
@@ -137,8 +147,7 @@ class Cleaning:
             if scheduled.instant is None or plan is None:
                 return self.nothing(scheduled.reason)
             action, files = LockedAction(table, scheduled.instant, Action.CLEAN), files_of(plan)
-            action.begin(encode_clean_plan(plan), requested=True)
-            work = _work(context, action, len(files), started_ms)
+            work = _begin(context, action, plan, started_ms)
             if len(files) <= FILES_PER_TASK:
                 context.storage.sync()  # the plan, without which nothing shows what the clean was about to delete
                 outcomes = _delete(context, work, files, range(work.num_tasks))
@@ -294,6 +303,12 @@ def _spared(context: ServiceContext, state: TableState, plan: CleanPlan, time_: 
     if any(i.action in undone and (i.time > time_ or (i.completion_time or "") > time_) for i in timeline.instants):
         spared |= set(files) & needed_files(context, state, guards, list(plan.files))
     return frozenset(spared)
+
+
+def _begin(context: ServiceContext, action: LockedAction, plan: CleanPlan, started_ms: int) -> CleanWork:
+    """Move a clean to inflight that was requested under the same lock."""
+    action.begin(encode_clean_plan(plan), requested=True)
+    return _work(context, action, len(files_of(plan)), started_ms)
 
 
 def _work(

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -178,25 +178,49 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
             ConfigError: an option does not fit the table.
             LockError: the table lock could not be acquired in time.
         """
-        refused, title = self.refused(context), self.name.replace("_", " ")
-        if refused:
-            return Scheduled(None, refused)
-        context.progress.phase(f"planning the {title}")
-        with self.locked(context, f"plan a {title}") as table:
-            if any(each.time == instant for each in table.plans.of(self.action)):
-                return Scheduled(instant)
-            chosen = self.choose(context, table, instant)
-            if chosen.plan is None:
-                return Scheduled(None, chosen.reason)
-            self.codec.request(context.storage, table.timeline, chosen.instant, chosen.plan)
-            return Scheduled(chosen.instant)
+        with self._requested(context, instant) as (_, scheduled):
+            return scheduled
+
+    def schedule_and_begin(
+        self, context: ServiceContext, *, instant: InstantTime | None = None
+    ) -> PlannedWork[Settings] | Scheduled:
+        """See `PlannedService.schedule_and_begin`."""
+        with ExitStack() as on_failure:
+            with self._requested(context, instant) as (table, scheduled):
+                if table is None or scheduled.instant is None:
+                    return scheduled
+                context.storage.sync()  # the plan, without which an inflight file shows nothing
+                work = self._begun(context, table.reread(), scheduled.instant, on_failure)
+            on_failure.pop_all()
+        return work
 
     def schedule_and_run(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Report_co:
         """See `PlannedService.schedule_and_run`."""
-        scheduled = self.schedule(context, instant=instant)
-        if scheduled.instant is None:
-            return self.nothing(scheduled.reason)
-        return execute_all(self, context, self.begin(context, scheduled.instant))
+        begun = self.schedule_and_begin(context, instant=instant)
+        if isinstance(begun, Scheduled):
+            return self.nothing(begun.reason)
+        return execute_all(self, context, begun)
+
+    @contextmanager
+    def _requested(
+        self, context: ServiceContext, instant: InstantTime | None
+    ) -> Iterator[tuple[LockedTable | None, Scheduled]]:
+        """Lock the table and store a plan, if one is due; None if a table like this needs none."""
+        refused, title = self.refused(context), self.name.replace("_", " ")
+        if refused:
+            yield None, Scheduled(None, refused)
+            return
+        context.progress.phase(f"planning the {title}")
+        with self.locked(context, f"plan a {title}") as table:
+            if any(each.time == instant for each in table.plans.of(self.action)):
+                yield table, Scheduled(instant)
+                return
+            chosen = self.choose(context, table, instant)
+            if chosen.plan is None:
+                yield table, Scheduled(None, chosen.reason)
+                return
+            self.codec.request(context.storage, table.timeline, chosen.instant, chosen.plan)
+            yield table, Scheduled(chosen.instant)
 
     def preview(self, context: ServiceContext) -> Preview:
         """See `PlannedService.preview`."""
@@ -224,28 +248,31 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
             ConflictError: another process is executing it.
             UnsupportedTableError: a feature of the table would be lost.
         """
-        begun: PlannedAction | None = None
-        storage, action, codec = context.storage, self.action, self.codec
-        try:
-            with context.locked(f"begin the {action.value} {instant}") as table:
-                timeline = table.timeline
-                plan = codec.existing(storage, timeline, instant)
-                settings = self.settings(context, table, plan, instant)
-                units = codec.units(plan)
-                kept, reason = self.still_needed(context, table, units)
-                obsolete = bool(units) and not kept
-                begun = PlannedAction.begin(table, instant, action, local=self.local)
-                if obsolete:
-                    undo_attempt(storage, timeline.layout, instant, action)
-                    remove_plan(table, instant, action)
-                elif len(kept) < len(units):
-                    codec.rewrite(storage, timeline, instant, codec.with_units(plan, kept))
-        except BaseException:  # in any case, this process is not executing the plan
-            if begun is not None:
-                begun.end()
-            raise
-        if not obsolete:
+        with ExitStack() as on_failure:
+            with context.locked(f"begin the {self.action.value} {instant}") as table:
+                work = self._begun(context, table, instant, on_failure)
+            on_failure.pop_all()
+        return work
+
+    def _begun(
+        self, context: ServiceContext, table: LockedTable, instant: InstantTime, on_failure: ExitStack
+    ) -> PlannedWork[Settings]:
+        """Begin a plan under the lock. `on_failure` is closed if the lock is not released in peace, as this process is
+        not executing the plan then."""
+        storage, timeline, action, codec = context.storage, table.timeline, self.action, self.codec
+        plan = codec.existing(storage, timeline, instant)
+        settings = self.settings(context, table, plan, instant)
+        units = codec.units(plan)
+        kept, reason = self.still_needed(context, table, units)
+        begun = PlannedAction.begin(table, instant, action, local=self.local)
+        on_failure.callback(begun.end)
+        if len(kept) == len(units):
             return PlannedWork(begun.attempt, len(kept), settings)
+        if kept:
+            codec.rewrite(storage, timeline, instant, codec.with_units(plan, kept))
+            return PlannedWork(begun.attempt, len(kept), settings)
+        undo_attempt(storage, timeline.layout, instant, action)
+        remove_plan(table, instant, action)
         begun.end()
         removed = f"the {action.value} {instant} was removed: {reason}"
         _log.warning("%s", removed)

@@ -75,6 +75,10 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
         """
         ...
 
+    def schedule_and_begin(self, context: ServiceContext, *, instant: InstantTime | None = None) -> WorkT | Scheduled:
+        """Makes a plan as `schedule` and begins it as `begin`, under one lock. Returns why there is none, if so."""
+        ...
+
     def schedule_and_run(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Report_co:
         """Makes a plan as `schedule`, if there is something to do, and executes it in this process."""
         ...
