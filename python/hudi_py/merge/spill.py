@@ -7,10 +7,8 @@ of the same parts. So the order of rows differs from that without spilling, but 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final
 
 import numpy as np
@@ -20,6 +18,7 @@ import pyarrow as pa
 from hudi_py.config.read import FLINK_MERGE_MEMORY, MERGE_MEMORY, SPILL_FOLDER
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.keys.hashing import java_string_hash
+from hudi_py.formats.temporary import TemporaryFiles
 from hudi_py.merge.base import BaseMerge, MergeCounts, Watch
 from hudi_py.merge.records import LogRecords, reduce_versions
 from hudi_py.merge.reduce import Mask, Rows
@@ -61,34 +60,24 @@ class LogMemory:
         return max(self.limit // 3, 1)
 
 
-class SpilledLog:
+class SpilledLog(TemporaryFiles):
     """The versions of a log in files, by key hash; `close` removes the files."""
 
     def __init__(self, settings: MergeSettings, memory: LogMemory, expected_bytes: int, *, keep_deletes: bool) -> None:
+        super().__init__("hudi-py-spill-", memory.folder)
         self._settings = settings
         self._keep_deletes = keep_deletes
         self._parts = int(min(max(-(-4 * expected_bytes // (3 * memory.held)), 2), _MAX_PARTS))
-        if memory.folder is not None:
-            os.makedirs(memory.folder, exist_ok=True)
-        self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-spill-", dir=memory.folder)
         self._files: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
         self._sinks: list[pa.OSFile] = []
         self._lacking: list[frozenset[str]] = [frozenset()]
         self._hashes: list[npt.NDArray[np.int32]] = []
         self._partial_from: int | None = None
 
-    def __enter__(self) -> SpilledLog:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Removes the files; may be called twice."""
+        """See `TemporaryFiles.close`."""
         self._end_writing()
-        self._folder.cleanup()
+        super().close()
 
     def add(self, versions: LogVersions) -> None:
         """Writes versions to the files of their parts."""
@@ -148,7 +137,7 @@ class SpilledLog:
 
     def _table(self, kind: str, part: int) -> pa.Table:
         with (
-            pa.OSFile(os.path.join(self._folder.name, f"{kind}-{part}"), "rb") as source,
+            pa.OSFile(self.file(f"{kind}-{part}"), "rb") as source,
             pa.ipc.open_stream(source) as reader,
         ):
             return reader.read_all()
@@ -182,7 +171,7 @@ class SpilledLog:
     def _writer(self, kind: str, part: int, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
         name = f"{kind}-{part}"
         if name not in self._files:
-            sink = pa.OSFile(os.path.join(self._folder.name, name), "wb")
+            sink = pa.OSFile(self.file(name), "wb")
             self._sinks.append(sink)
             self._files[name] = pa.ipc.new_stream(sink, schema)
         return self._files[name]
@@ -195,7 +184,7 @@ class SpilledLog:
         self._files, self._sinks = {}, []
 
     def _stored(self, kind: str, part: int) -> Iterator[pa.RecordBatch]:
-        path = os.path.join(self._folder.name, f"{kind}-{part}")
+        path = self.file(f"{kind}-{part}")
         if os.path.exists(path):
             with pa.OSFile(path, "rb") as source, pa.ipc.open_stream(source) as reader:
                 yield from reader

@@ -10,7 +10,6 @@ files. So tables with struct columns are refused (`unwritable_to_lance`); the wr
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
@@ -24,6 +23,7 @@ from hudi_py.formats.avro.schema import Array, Choice, Map, Node, Nullable, Reco
 from hudi_py.formats.base.origin import check_origin
 from hudi_py.formats.base.reader import BaseFileFooter, OpenBaseFile, canonical_type, empty_columns, footer_with
 from hudi_py.formats.base.rows import BaseFileSummary, BaseWriter
+from hudi_py.formats.temporary import TemporaryFiles
 from hudi_py.model.names import FILE_NAME
 from hudi_py.storage.base import missing
 from hudi_py.storage.local import LocalStorage
@@ -121,8 +121,8 @@ def _local(storage: Storage, path: str) -> Iterator[str]:
             raise missing(storage.uri, path)
         yield name
         return
-    with tempfile.TemporaryDirectory(prefix="hudi-py-") as folder:
-        name = os.path.join(folder, "base.lance")
+    with TemporaryFiles() as files:
+        name = files.file("base.lance")
         with storage.open_input(path) as source, open(name, "wb") as copy:
             while block := source.read(_COPIED_AT_ONCE):
                 copy.write(block)
@@ -166,14 +166,14 @@ class LanceFileWriter(BaseWriter):
         super().__init__(path, schema, bloom, batch_bytes=_CACHE_BYTES)
         self._storage = storage
         self._bytes = 0
-        self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-")
-        self._name = os.path.join(self._folder.name, "base.lance")
+        self._files = TemporaryFiles()
+        self._name = self._files.file("base.lance")
         self._nested = frozenset(at for at, each in enumerate(self._schema) if _has_struct(each.type))
         version = _WITH_STRUCTS if self._nested else _VERSION
         try:
             self._writer: Any = FileWriter(self._name, self._schema, version=version, data_cache_bytes=_CACHE_BYTES)
-        except BaseException:  # nobody else knows about the folder yet
-            self._folder.cleanup()
+        except BaseException:  # nobody else knows of the folder yet
+            self._files.close()
             raise
 
     def _estimate(self) -> int:
@@ -201,12 +201,12 @@ class LanceFileWriter(BaseWriter):
         with open(self._name, "rb") as made, self._storage.open_output(self._path) as sink:
             while block := made.read(_COPIED_AT_ONCE):
                 sink.write(block)
-        self._folder.cleanup()
+        self._files.close()
         return self._summarized(size)
 
     def _abandon(self, kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         self._writer = None
-        self._folder.cleanup()
+        self._files.close()
 
 
 def unwritable_to_lance(node: Node) -> str:

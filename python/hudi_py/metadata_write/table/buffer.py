@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import TracebackType
 from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.formats.temporary import TemporaryFiles
 from hudi_py.metadata.keys import file_groups, secondary_prefixes
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.storage.threads import REQUESTS, in_threads, processors
@@ -33,11 +31,11 @@ GroupKey = tuple[str, str, int]
 @dataclass(slots=True)
 class _HeldRecords:
     held: list[pa.RecordBatch] = field(default_factory=list)
-    spilled: Path | None = None
+    spilled: str | None = None
     sink: pa.RecordBatchFileWriter | None = None
 
 
-class GroupBuffer:
+class GroupBuffer(TemporaryFiles):
     """Takes records of any file groups in any order. A context manager: leaving it removes spilled data.
 
     A null value deletes its key.
@@ -47,24 +45,19 @@ class GroupBuffer:
         self, count_groups: Callable[[str, str | None], tuple[str, int]], held_bytes: int = HELD_BYTES
     ) -> None:
         """`count_groups`: maps a partition and an optional prefix to the prefix and its number of file groups."""
+        super().__init__("hudi-py-metadata-")
         self._count_groups = count_groups
         self._limit = held_bytes
         self._groups: dict[GroupKey, _HeldRecords] = {}
         self._held = 0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def __enter__(self) -> GroupBuffer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """See `TemporaryFiles.close`; forgets the records in memory, too."""
         for group in self._groups.values():
             if group.sink is not None:
                 group.sink.close()
         self._groups.clear()
-        if self._folder is not None:
-            self._folder.cleanup()
+        super().close()
 
     def add(self, records: MetadataRecords) -> None:
         """Splits a chunk of records by file group."""
@@ -82,7 +75,7 @@ class GroupBuffer:
             if group.sink is not None and group.spilled is not None:
                 group.sink.close()
                 group.sink = None
-                with pa.memory_map(str(group.spilled)) as source:
+                with pa.memory_map(group.spilled) as source:
                     table = pa.concat_tables(
                         [pa.ipc.open_file(source).read_all(), pa.Table.from_batches(batches, _SCHEMA)]
                     )
@@ -130,14 +123,12 @@ class GroupBuffer:
         self._held += batch.nbytes
 
     def _spill(self) -> None:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-metadata-")
         for number, group in enumerate(self._groups.values()):
             if not group.held:
                 continue
             if group.sink is None:
-                group.spilled = Path(self._folder.name) / f"{number}.arrow"
-                group.sink = pa.ipc.new_file(str(group.spilled), _SCHEMA)
+                group.spilled = self.file(f"{number}.arrow")
+                group.sink = pa.ipc.new_file(group.spilled, _SCHEMA)
             for batch in group.held:
                 group.sink.write_batch(batch)
             group.held.clear()

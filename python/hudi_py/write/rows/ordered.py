@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from hudi_py.formats.temporary import TemporaryFiles
 
 Key: TypeAlias = tuple[tuple[bool, Any], ...]
 """For each column whether a row has a value, and the value."""
@@ -18,7 +17,7 @@ _BATCH_BYTES = 2 << 20
 _BATCH_ROWS = 65_536
 
 
-class OrderedRows:
+class OrderedRows(TemporaryFiles):
     """Rows of one schema, which come back in the order of some of their columns: ascending, nulls first, equal ones in
     order of arrival. A context manager: leaving it removes its files.
 
@@ -27,6 +26,7 @@ class OrderedRows:
 
     def __init__(self, schema: pa.Schema, keys: Sequence[str], budget: int) -> None:
         """`keys`: names of columns that Arrow can sort, without NaN."""
+        super().__init__()
         self.schema = schema
         self.num_rows = 0
         self._keys = tuple(keys)
@@ -34,17 +34,11 @@ class OrderedRows:
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
         self._runs: list[str] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def __enter__(self) -> OrderedRows:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """See `TemporaryFiles.close`; forgets the rows in memory, too."""
         self._held.clear()
-        if self._folder is not None:
-            self._folder.cleanup()
+        super().close()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows."""
@@ -95,13 +89,7 @@ class OrderedRows:
         return self._in_order(held)
 
     def _spill(self) -> None:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-")
-        path = os.path.join(self._folder.name, f"{len(self._runs)}.arrow")
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, self.schema) as writer:
-            for batch in self._sorted_batches():
-                writer.write_batch(batch)
-        self._runs.append(path)
+        self._runs.append(self.write_batches(f"{len(self._runs)}.arrow", self.schema, self._sorted_batches()))
 
 
 def ordered(rows: pa.RecordBatch, keys: Sequence[str], bounds: Sequence[Key]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -6,15 +6,13 @@ followed by NUL and the owner if it is not the whole partition.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
-from types import TracebackType
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.formats.temporary import TemporaryFiles
 from hudi_py.model.names import PartitionPath
 
 _SEPARATOR = "\0"
@@ -53,7 +51,7 @@ def split_by_partition(batch: pa.RecordBatch, paths: pa.StringArray) -> list[tup
     ]
 
 
-class PartitionedRows:
+class PartitionedRows(TemporaryFiles):
     """Rows by partition, of one schema, in order of arrival. A context manager: leaving it removes its files.
 
     What exceeds `budget` bytes goes to temporary Arrow IPC files, one for each time the budget is reached, in which the
@@ -61,6 +59,7 @@ class PartitionedRows:
     """
 
     def __init__(self, schema: pa.Schema, budget: int) -> None:
+        super().__init__()
         self.schema = schema
         self._budget = budget
         self._held: dict[PartitionPath, list[pa.RecordBatch]] = {}
@@ -68,17 +67,11 @@ class PartitionedRows:
         self._counts: dict[PartitionPath, int] = {}
         self._bytes: dict[PartitionPath, int] = {}
         self._runs: list[tuple[str, dict[PartitionPath, range]]] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def __enter__(self) -> PartitionedRows:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """See `TemporaryFiles.close`; forgets the rows in memory, too."""
         self._held.clear()
-        if self._folder is not None:
-            self._folder.cleanup()
+        super().close()
 
     @property
     def partitions(self) -> list[PartitionPath]:
@@ -130,18 +123,19 @@ class PartitionedRows:
         return pa.Table.from_batches(list(self.batches(partition)), self.schema).combine_chunks()
 
     def _spill(self) -> None:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-")
-        path = os.path.join(self._folder.name, f"{len(self._runs)}.arrow")
         ranges: dict[PartitionPath, range] = {}
-        written = 0
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, self.schema) as writer:
-            for partition, batches in self._held.items():
-                for batch in pa.Table.from_batches(batches, self.schema).combine_chunks().to_batches():
-                    writer.write_batch(batch)
-                    first = ranges[partition].start if partition in ranges else written
-                    written += 1
-                    ranges[partition] = range(first, written)
+        path = self.write_batches(f"{len(self._runs)}.arrow", self.schema, self._side_by_side(ranges))
         self._runs.append((path, ranges))
         self._held.clear()
         self._held_bytes = 0
+
+    def _side_by_side(self, ranges: dict[PartitionPath, range]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches in memory by partition, and note which numbers those of each have."""
+        written = 0
+        for partition, batches in self._held.items():
+            first = written
+            for batch in pa.Table.from_batches(batches, self.schema).combine_chunks().to_batches():
+                yield batch
+                written += 1
+            if written > first:
+                ranges[partition] = range(first, written)
