@@ -125,13 +125,9 @@ def _literal(value: object, kind: pa.DataType) -> str:
         return f"CAST(NULL AS {_spark_type(kind)})"
     if pa.types.is_boolean(kind):
         return "TRUE" if value else "FALSE"
-    if pa.types.is_integer(kind) and isinstance(value, int):
-        return f"CAST('{value}' AS {_spark_type(kind)})"
-    if pa.types.is_floating(kind) and isinstance(value, float):
-        text = "NaN" if math.isnan(value) else "Infinity" if value > 0 and math.isinf(value) else repr(value)
-        return f"CAST('{'-Infinity' if value == -math.inf else text}' AS {_spark_type(kind)})"
-    if pa.types.is_decimal128(kind) and isinstance(value, decimal.Decimal):
-        return f"CAST('{value:f}' AS {_spark_type(kind)})"
+    number = _number(value, kind)
+    if number:
+        return f"CAST('{number}' AS {_spark_type(kind)})"
     if pa.types.is_string(kind) and isinstance(value, str):
         return _text(value)
     if pa.types.is_binary(kind) and isinstance(value, bytes):
@@ -141,6 +137,19 @@ def _literal(value: object, kind: pa.DataType) -> str:
     if pa.types.is_date32(kind) and isinstance(value, datetime.date) and value.year >= 1583:
         return f"DATE '{value.isoformat()}'"
     return _fail()
+
+
+def _number(value: object, kind: pa.DataType) -> str:
+    """The digits of a number; empty if it is none of its type."""
+    if pa.types.is_integer(kind) and isinstance(value, int):
+        return str(value)
+    if pa.types.is_decimal128(kind) and isinstance(value, decimal.Decimal):
+        return f"{value:f}"
+    if not pa.types.is_floating(kind) or not isinstance(value, float):
+        return ""
+    if math.isnan(value):
+        return "NaN"
+    return repr(value).replace("inf", "Infinity")
 
 
 def _timestamp(value: datetime.datetime, kind: pa.DataType) -> str:

@@ -15,6 +15,7 @@ from hudi_py.config import read as read_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
+from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, backticked
 from pyspark_hudi import calls, catalog
 from pyspark_hudi.dialect.columns import columns_of
@@ -253,7 +254,19 @@ def _like(tables: Tables, definition: Definition) -> StructType:
             schema = tables.spark.table(name).schema
         definition.partitions = [each.name for each in columns if each.isPartition]
         return StructType([each for each in schema if each.name not in META_FIELDS])
-    config, given = source.config, {}
+    given = _given_at_creation(source.config)
+    named = {_KEYS.get(key.lower(), key) for key in definition.properties}
+    kept = {} if source.is_path or source.of_catalog else catalog.properties_of(tables.spark, source.name)
+    kept = {key: value for key, value in kept.items() if key.startswith("hoodie.")}
+    inherited = {key: value for key, value in {**kept, **given}.items() if key not in named}
+    definition.properties = {**inherited, **definition.properties}
+    definition.partitions = list(source.config.partition_fields)
+    return source.schema
+
+
+def _given_at_creation(config: TableConfig) -> dict[str, str]:
+    """The options with which a table like this one can be made."""
+    given: dict[str, str] = {}
     for option in table_config.OPTIONS:
         stored = next((config.properties[key] for key in option.keys if config.properties.get(key)), None)
         if stored is not None and option not in _OF_ONE_TABLE:
@@ -262,13 +275,7 @@ def _like(tables: Tables, definition: Definition) -> StructType:
     if not keygen.startswith(("TIMESTAMP", "CUSTOM")):  # the columns decide, and may differ
         for option in (table_config.KEYGEN_CLASS, table_config.KEYGEN_TYPE, table_config.PARTITION_PATH):
             given.pop(option.key, None)
-    named = {_KEYS.get(key.lower(), key) for key in definition.properties}
-    kept = {} if source.is_path or source.of_catalog else catalog.properties_of(tables.spark, source.name)
-    kept = {key: value for key, value in kept.items() if key.startswith("hoodie.")}
-    inherited = {key: value for key, value in {**kept, **given}.items() if key not in named}
-    definition.properties = {**inherited, **definition.properties}
-    definition.partitions = list(config.partition_fields)
-    return source.schema
+    return given
 
 
 def _options(tables: Tables, definition: Definition) -> dict[str, str]:

@@ -153,24 +153,16 @@ def aligned(
     Raises:
         SchemaMismatchError: their number, names or types do not fit.
     """
-    schema, partitions = target.schema, target.config.partition_fields
     query = query.drop(*META_FIELDS)
-    given = {target.field(name).name: value for name, value in spec.items()}
-    if given and set(given) != set(partitions):
-        raise ConfigError(
-            f"Cannot insert into partition ({', '.join(given)}) of the table {target.shown}: its partition columns are "
-            f"{', '.join(partitions) or 'none'}; name all of them, without a value where the query gives it"
-        )
-    fixed = {name: value for name, value in given.items() if value is not None}
+    fixed = _fixed(target, spec)
     if by_name:
-        named = [target.field(name).name for name in query.columns]
-    elif columns is not None:
-        named = [target.field(name).name for name in columns]
+        columns_given: Sequence[str] | None = query.columns
     else:
-        expected = [field for field in schema if field.name not in fixed]
-        last = [name for name in partitions if name not in fixed]
-        by_place = [field.name for field in expected if field.name not in partitions] + last
-        named = _named(target, query.schema, expected) or by_place
+        columns_given = columns
+    if columns_given is not None:
+        named = [target.field(name).name for name in columns_given]
+    else:
+        named = _all_columns(target, query.schema, fixed)
     if len(set(named)) < len(named) or set(named) & set(fixed):
         raise SchemaMismatchError(f"Cannot insert into the table {target.shown}: a column is given twice")
     if len(named) != len(query.columns):
@@ -185,7 +177,7 @@ def aligned(
     own = (target.field(name).dataType for name in named)
     members_by_name = columns is None and all(map(fits_by_name, kinds, own))
     made = []
-    for field in schema:
+    for field in target.schema:
         kind = sql_type(field.dataType)
         if field.name in fixed:  # Spark takes it for text of its type
             text = f"CAST({fixed[field.name]} AS {kind})"
@@ -196,6 +188,27 @@ def aligned(
             text = f"CAST(NULL AS {kind})"
         made.append(f"{text} AS {backticked(field.name)}")
     return held.selectExpr(*made)
+
+
+def _fixed(target: StatementTarget, spec: Mapping[str, str | None]) -> dict[str, str]:
+    """The values that PARTITION (...) gives, by the table's partition columns, of which it names all or none."""
+    partitions = target.config.partition_fields
+    given = {target.field(name).name: value for name, value in spec.items()}
+    if given and set(given) != set(partitions):
+        raise ConfigError(
+            f"Cannot insert into partition ({', '.join(given)}) of the table {target.shown}: its partition columns are "
+            f"{', '.join(partitions) or 'none'}; name all of them, without a value where the query gives it"
+        )
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _all_columns(target: StatementTarget, query: StructType, fixed: Mapping[str, str]) -> list[str]:
+    """The columns of the table that a query without a list of columns gives, in its order."""
+    partitions = target.config.partition_fields
+    expected = [field for field in target.schema if field.name not in fixed]
+    last = [name for name in partitions if name not in fixed]
+    by_place = [field.name for field in expected if field.name not in partitions] + last
+    return _named(target, query, expected) or by_place
 
 
 def _named(target: StatementTarget, query: StructType, expected: Sequence[StructField]) -> list[str] | None:

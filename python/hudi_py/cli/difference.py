@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,47 +31,58 @@ def diff(target: CommandTarget, before: str, after: str | None, keys: bool) -> N
     compared = all(name in schema.names for name in _WANTED for schema in (old, new))
     changed = changed_rows(table, before, after) if compared else None
     files = changed_files(table, before, after)
-    counts = None if changed is None else {name: rows.num_rows for name, rows in changed.items()}
     if target.as_json:
+        counts = None if changed is None else {name: rows.num_rows for name, rows in changed.items()}
         found: dict[str, Any] = {"rows": counts, "columns": columns, "files": files}
         if keys and changed is not None:
             found["keys"] = {name: records(rows) for name, rows in changed.items()}
         screen.json(found)
         return
+    _show_rows(screen, changed, keys=keys)
+    _show_columns(screen, columns)
+    _show_files(screen, files)
+
+
+def _show_rows(screen: Screen, changed: dict[str, pa.Table] | None, *, keys: bool) -> None:
     screen.title("Rows")
-    if changed is None or counts is None:
+    if changed is None:
         screen.line("  Not compared: the rows have no meta columns.")
-    else:
-        screen.line("  " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))
-        if keys:
-            _show_keys(screen, changed)
+        return
+    screen.line("  " + ", ".join(f"{rows.num_rows:,} {name}" for name, rows in changed.items()))
+    if keys:
+        _show_keys(screen, changed)
+
+
+def _show_columns(screen: Screen, columns: list[dict[str, Any]]) -> None:
     screen.heading("Columns")
     if not columns:
         screen.line("  The same.")
     for column in columns:
         screen.line(f"  {column['column']}: {column['before'] or 'absent'} -> {column['after'] or 'absent'}")
+
+
+def _show_files(screen: Screen, files: list[dict[str, Any]]) -> None:
     screen.heading("Files")
     if not files:
         screen.line("  The same.")
-    else:
-        names = dict.fromkeys(row["change"] for row in files)
-        counts_of = {name: len([row for row in files if row["change"] == name]) for name in names}
-        screen.line("  " + ", ".join(f"{counted(count, 'file group')} {name}" for name, count in counts_of.items()))
-        screen.line()
-        listed = [
-            [row["partition"] or ".", row["file_id"], row["change"], *(show_bytes(row[f"bytes_{at}"]) for at in _TIMES)]
-            for row in files
-        ]
-        heads = [
-            ScreenColumn("partition"),
-            ScreenColumn("file id"),
-            ScreenColumn("change", keep=True),
-            number("before"),
-            number("after"),
-        ]
-        screen.table(heads, listed[:_MAX_ROWS], empty="")
-        if len(listed) > _MAX_ROWS:
-            screen.note(f"{len(listed) - _MAX_ROWS:,} more; --json lists all.")
+        return
+    counts = Counter(row["change"] for row in files)
+    screen.line("  " + ", ".join(f"{counted(count, 'file group')} {name}" for name, count in counts.items()))
+    screen.line()
+    listed = [
+        [row["partition"] or ".", row["file_id"], row["change"], *(show_bytes(row[f"bytes_{at}"]) for at in _TIMES)]
+        for row in files
+    ]
+    heads = [
+        ScreenColumn("partition"),
+        ScreenColumn("file id"),
+        ScreenColumn("change", keep=True),
+        number("before"),
+        number("after"),
+    ]
+    screen.table(heads, listed[:_MAX_ROWS], empty="")
+    if len(listed) > _MAX_ROWS:
+        screen.note(f"{len(listed) - _MAX_ROWS:,} more; --json lists all.")
 
 
 def changed_columns(old: pa.Schema, new: pa.Schema) -> list[dict[str, Any]]:

@@ -14,8 +14,9 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
+from operator import attrgetter
 from typing import Any, Final
 
 from hudi_py.config import Options
@@ -254,29 +255,36 @@ def _prometheus() -> Any:
         ) from error
 
 
+_SUMS: Final = (
+    ("totalRecordsWritten", "num_writes"),
+    ("totalUpdateRecordsWritten", "num_updates"),
+    ("totalInsertRecordsWritten", "num_inserts"),
+    ("totalRecordsDeleted", "num_deletes"),
+    ("totalBytesWritten", "total_write_bytes"),
+    ("totalScanTime", "compacted.read_ms"),
+    ("totalCreateTime", "create_time_ms"),
+    ("totalUpsertTime", "upsert_time_ms"),
+    ("totalCompactedRecordsUpdated", "compacted.updated"),
+    ("totalLogFilesCompacted", "compacted.files"),
+    ("totalLogRecordsCompacted", "compacted.records"),
+    ("totalLogFilesSize", "compacted.size"),
+)
+"""Gauges of what a commit wrote, and the members of its statistics whose sums they show."""
+_BLOCK_SUMS: Final = (
+    ("totalLogBlocksCompacted", "compacted.blocks"),
+    ("totalCorruptedLogBlocks", "compacted.corrupt_blocks"),
+    ("totalRollbackLogBlocks", "compacted.rollback_blocks"),
+)
+
+
 def _commit(metadata: CommitMetadata, *, log_blocks: bool) -> Iterator[Measure]:
-    stats = metadata.stats
-    logs = [stat.compacted or CompactedLogs() for stat in stats]
+    stats = [replace(stat, compacted=stat.compacted or CompactedLogs()) for stat in metadata.stats]
     new = [stat for stat in stats if stat.prev_commit in (NO_PREVIOUS_COMMIT, "")]
     yield "totalPartitionsWritten", len({stat.partition_path for stat in stats})
     yield "totalFilesInsert", len(new)
     yield "totalFilesUpdate", len(stats) - len(new)
-    yield "totalRecordsWritten", sum(stat.num_writes for stat in stats)
-    yield "totalUpdateRecordsWritten", sum(stat.num_updates for stat in stats)
-    yield "totalInsertRecordsWritten", sum(stat.num_inserts for stat in stats)
-    yield "totalRecordsDeleted", sum(stat.num_deletes for stat in stats)
-    yield "totalBytesWritten", sum(stat.total_write_bytes for stat in stats)
-    yield "totalScanTime", sum(each.read_ms for each in logs)
-    yield "totalCreateTime", sum(stat.create_time_ms for stat in stats)
-    yield "totalUpsertTime", sum(stat.upsert_time_ms for stat in stats)
-    yield "totalCompactedRecordsUpdated", sum(each.updated for each in logs)
-    yield "totalLogFilesCompacted", sum(each.files for each in logs)
-    yield "totalLogRecordsCompacted", sum(each.records for each in logs)
-    yield "totalLogFilesSize", sum(each.size for each in logs)
-    if log_blocks:
-        yield "totalLogBlocksCompacted", sum(each.blocks for each in logs)
-        yield "totalCorruptedLogBlocks", sum(each.corrupt_blocks for each in logs)
-        yield "totalRollbackLogBlocks", sum(each.rollback_blocks for each in logs)
+    for name, member in (*_SUMS, *(_BLOCK_SUMS if log_blocks else ())):
+        yield name, sum(map(attrgetter(member), stats))
 
 
 def _state(timeline: Timeline) -> Iterator[Measure]:

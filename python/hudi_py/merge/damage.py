@@ -48,22 +48,31 @@ def damage_of(
     strange = [
         block for block in blocks if block not in corrupt and not timeline.is_committed(block.instant_time or "")
     ]
-    if config.logs_named_by_instant and strange and made_in_layout_2(config):
-        found = f"a block of instant {strange[0].instant_time}, which is not on the timeline"
-        return _error(storage, file, f"it belongs to the commit {file.name.instant} but has {found}")
-    if config.logs_named_by_instant and (instant := _another_file(state, file, blocks)) is not None:
-        return _error(storage, file, f"it has blocks of {instant}, which wrote other files: one has taken its place")
+    if config.logs_named_by_instant:
+        if strange and made_in_layout_2(config):
+            found = f"a block of instant {strange[0].instant_time}, which is not on the timeline"
+            return _error(storage, file, f"it belongs to the commit {file.name.instant} but has {found}")
+        instant = _another_file(state, file, blocks)
+        if instant is not None:
+            found = f"it has blocks of {instant}, which wrote other files: one has taken its place"
+            return _error(storage, file, found)
     # blocks of writes that are pending or failed are normal before version 8, and in files from before an upgrade
     strange = [block for block in strange if timeline.find(block.instant_time or "") is None]
     if not corrupt and not strange:
         return None
+    known, recorded = _recorded(state, file, committed)
+    return _strange_block(storage, file, strange, recorded) or _corrupt_block(
+        state, file, corrupt, recorded, unknown=not known
+    )
+
+
+def _recorded(state: TableState, file: LogFile, committed: Container[str] | None) -> tuple[bool, list[RecordedFile]]:
+    """Whether the commit that a log file is named after has metadata, and what commits say they wrote to the file."""
     known, recorded = False, []
     for time, action, metadata in _commits(state, file, committed):
         known = known or (time == file.name.instant and metadata.operation != UNKNOWN)
         recorded += [each for each in files_of(time, action.value, metadata) if each.name == file.name]
-    return _strange_block(storage, file, strange, recorded) or _corrupt_block(
-        state, file, corrupt, recorded, unknown=not known
-    )
+    return known, recorded
 
 
 def _strange_block(

@@ -178,6 +178,28 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
     """
     mode = _resolve_mode(config)
     payload = _PAYLOADS_OF.get(config.payload_class) if mode == CUSTOM else None
+    merger = _merger(config, options, mode, payload)
+    partial, unavailable = _partial_update(config, mode)
+    field, marker = _delete_marker(config, options, payload)
+    return MergeSettings(
+        mode,
+        () if mode == COMMIT_TIME else config.ordering_fields,
+        field,
+        marker,
+        partial,
+        unavailable,
+        payload,
+        merger,
+        () if merger is None else tuple(load_merger(merger).required_columns),
+        () if config.populates_meta_fields else config.record_key_fields,
+        names_key=not config.populates_meta_fields
+        and len(config.record_key_fields) == 1
+        and bool(_COMPLEX.search(config.keygen_type or config.keygen_class)),
+    )
+
+
+def _merger(config: TableConfig, options: Mapping[str, str] | None, mode: str, payload: Payload | None) -> str | None:
+    """The custom merger of a table that merges by an unknown class."""
     merger = (options or {}).get(RECORD_MERGER, "").strip() or None
     if merger is not None:
         if mode != CUSTOM or payload is not None:
@@ -194,7 +216,13 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
             f"Table '{config.name}' merges records by {key}={shown}; {SUPPORTED}: set {RECORD_MERGER}=module:Class to "
             "one that merges as this class does"
         )
-    partial, unavailable = _partial_update(config, mode)
+    return merger
+
+
+def _delete_marker(
+    config: TableConfig, options: Mapping[str, str] | None, payload: Payload | None
+) -> tuple[str | None, str | None]:
+    """The field and the value of it that mark a row as deleted."""
     field = _merge_property(config, options, DELETE_FIELD)
     marker = _merge_property(config, options, DELETE_MARKER)
     if payload in _PAYLOAD_MARKERS and not config.merges_by_mode:
@@ -202,21 +230,7 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
     if bool(field) != bool(marker):
         given, missing = (DELETE_FIELD, DELETE_MARKER) if field else (DELETE_MARKER, DELETE_FIELD)
         raise ConfigError(f"Table '{config.name}' has {given}={field or marker} but no {missing}; set both or neither")
-    return MergeSettings(
-        mode,
-        () if mode == COMMIT_TIME else config.ordering_fields,
-        field or None,
-        marker or None,
-        partial,
-        unavailable,
-        payload,
-        merger,
-        () if merger is None else tuple(load_merger(merger).required_columns),
-        () if config.populates_meta_fields else config.record_key_fields,
-        names_key=not config.populates_meta_fields
-        and len(config.record_key_fields) == 1
-        and bool(_COMPLEX.search(config.keygen_type or config.keygen_class)),
-    )
+    return field or None, marker or None
 
 
 def _partial_update(config: TableConfig, mode: str) -> tuple[PartialUpdate | None, str | None]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from hudi_py.markup import Content, Html, tag
 from hudi_py.model.words import counted, readable, show_bytes, show_duration, visible
-from hudi_py.report.activity import Activity, Lane, ReportedInstant, scale_of
+from hudi_py.report.activity import Activity, Lane, ReportedInstant, Scale, scale_of
 from hudi_py.report.parts import LANE, Chart, Head, Mark, badge, chart, drawing, legend, section, table
 from hudi_py.report.summary import Report
 from hudi_py.report.writes import OperationSummary, WriteBin, WriteSummary
@@ -153,28 +153,7 @@ def _newest(activity: Activity, report: Report) -> list[Content]:
     heads = [Head("instant"), Head("action"), Head("state"), Head("took", "right"), Head("when", "span")]
     heads += [Head("overlaps", "right"), *(Head(text, "right") for text in ("inserted", "updated", "deleted"))]
     heads.append(Head("written", "right"))
-    rows = []
-    for entry in activity.entries:
-        marks = []
-        if entry.start_ms is not None:
-            left, right = scale.place(entry.start_ms) * _WIDTH, scale.place(_end(entry)) * _WIDTH
-            width = max(right - left, 5)
-            marks.append(Mark(min(left, _WIDTH - width), width, "pending" if entry.pending else entry.role, 1, 10))
-        took = entry.duration_ms
-        state = badge(entry.state, "pending") if entry.pending else entry.state
-        operation = entry.operation.lower().replace("_", " ")
-        rows.append(
-            [
-                tag("code", visible(entry.instant)),
-                kind_words(entry.kind) + (f", {visible(operation)}" if entry.role == "write" and operation else ""),
-                state,
-                show_duration(took) if took is not None and took >= 0 else "",
-                drawing(marks, 12),
-                f"{entry.overlaps:,}" if entry.overlaps else "",
-                *(["", "", ""] if entry.changed is None else [f"{each:,}" for each in entry.changed]),
-                show_bytes(entry.bytes) if entry.bytes is not None else "",
-            ]
-        )
+    rows = [_row(entry, scale) for entry in activity.entries]
     rest = activity.count - len(activity.entries)
     remarks = ["Pending instants come from any time." if rest and activity.pending else ""]
     remarks.append("Idle times are shortened." if scale.shortened else "")
@@ -183,6 +162,27 @@ def _newest(activity: Activity, report: Report) -> list[Content]:
     text = " ".join(each for each in remarks if each)
     caption = f"Instants, the newest first, in the zone {report.zone}"
     return [table(caption, heads, rows), tag("p", text, class_="note") if text else None]
+
+
+def _row(entry: ReportedInstant, scale: Scale) -> list[Content]:
+    """A row of the table of instants."""
+    marks = []
+    if entry.start_ms is not None:
+        left, right = scale.place(entry.start_ms) * _WIDTH, scale.place(_end(entry)) * _WIDTH
+        width = max(right - left, 5)
+        marks.append(Mark(min(left, _WIDTH - width), width, "pending" if entry.pending else entry.role, 1, 10))
+    took = entry.duration_ms
+    operation = entry.operation.lower().replace("_", " ")
+    return [
+        tag("code", visible(entry.instant)),
+        kind_words(entry.kind) + (f", {visible(operation)}" if entry.role == "write" and operation else ""),
+        badge(entry.state, "pending") if entry.pending else entry.state,
+        show_duration(took) if took is not None and took >= 0 else "",
+        drawing(marks, 12),
+        f"{entry.overlaps:,}" if entry.overlaps else "",
+        *(["", "", ""] if entry.changed is None else [f"{each:,}" for each in entry.changed]),
+        show_bytes(entry.bytes) if entry.bytes is not None else "",
+    ]
 
 
 def _end(entry: ReportedInstant) -> int:

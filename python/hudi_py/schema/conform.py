@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -136,16 +136,7 @@ def assigned_members(source: pa.DataType, target: pa.DataType, path: str) -> Sou
     """
     members: dict[str, tuple[str | None, Sources | None]] = {}
     if pa.types.is_struct(source) and pa.types.is_struct(target):
-        names = {field.name.lower(): field for field in source}
-        by_name = names.keys() <= {field.name.lower() for field in target}
-        if len(names) < source.num_fields or not (by_name or source.num_fields == target.num_fields):
-            raise SchemaMismatchError(
-                f"Column '{path}' has the members {', '.join(field.name for field in target)} in the table, and "
-                f"{', '.join(field.name for field in source) or 'none'} in the value that is assigned; give it the "
-                "members of the table, by name or place"
-            )
-        for place, field in enumerate(target):
-            given = names.get(field.name.lower()) if by_name else source.field(place)
+        for field, given in _assigned_fields(source, target, path):
             inner = None if given is None else assigned_members(given.type, field.type, f"{path}.{field.name}")
             members[field.name] = (None if given is None else given.name, inner)
     elif _is_list(source) and _is_list(target):
@@ -155,6 +146,22 @@ def assigned_members(source: pa.DataType, target: pa.DataType, path: str) -> Sou
         members["value"] = ("value", assigned_members(source.item_type, target.item_type, f"{path}.value"))
     found = {name: each for name, each in members.items() if each != (name, None)}
     return Sources(found) if found else None
+
+
+def _assigned_fields(
+    source: pa.StructType, target: pa.StructType, path: str
+) -> Iterator[tuple[pa.Field, pa.Field | None]]:
+    """Yield the members of a struct with those that are assigned to them, by name or else by place."""
+    names = {field.name.lower(): field for field in source}
+    by_name = names.keys() <= {field.name.lower() for field in target}
+    if len(names) < source.num_fields or not (by_name or source.num_fields == target.num_fields):
+        raise SchemaMismatchError(
+            f"Column '{path}' has the members {', '.join(field.name for field in target)} in the table, and "
+            f"{', '.join(field.name for field in source) or 'none'} in the value that is assigned; give it the "
+            "members of the table, by name or place"
+        )
+    for place, field in enumerate(target):
+        yield field, names.get(field.name.lower()) if by_name else source.field(place)
 
 
 def promotable(source: pa.DataType, target: pa.DataType) -> bool:

@@ -110,7 +110,7 @@ def begin(call: ServiceCall, instant: str | None, *, plans: bool) -> BegunPlan:
     if isinstance(work, Scheduled):
         return BegunPlan(service.nothing(work.reason).to_dict(), None, last)
     if work.num_tasks:
-        parts = tuple(service.parts(context, work)) if isinstance(service, MovingService) else ()
+        parts = tuple(service.parts(context, _moved(work))) if isinstance(service, MovingService) else ()
         return BegunPlan(ServiceReport(service.name, work.instant).to_dict(), work, last, parts)
     return BegunPlan(execute_all(service, context, work).to_dict(), None, last)
 

@@ -123,6 +123,24 @@ def check_call(
     service = SERVICES.get(name)
     if service is None:
         raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join(SERVICES)}")
+    _check_phase(service, phase, instant)
+    known = {each.name: each for each in service.arguments}
+    given = {key: value for key, value in (arguments or {}).items() if value is not None}
+    for argument in given:
+        if argument not in known:
+            takers = [each.name for each in SERVICES.values() if argument in {own.name for own in each.arguments}]
+            raise ConfigError(
+                f"Cannot run the service {name} with {argument}: "
+                + (f"only {', '.join(takers)} takes this argument; " if takers else "")
+                + f"it takes {', '.join(known) or 'only options'}"
+            )
+    parsed = {key: known[key].parsed(name, value) for key, value in given.items()}
+    return CheckedCall(service, phase, None if instant is None else InstantTime(instant), parsed)
+
+
+def _check_phase(service: Service[Any], phase: str | None, instant: str | None) -> None:
+    """Refuse a phase, or an instant of a plan, that the service does not have."""
+    name = service.name
     if phase not in _PHASES or (phase is not None and service.plans is None):
         raise ConfigError(
             f"Cannot run the phase {phase!r} of the service {name}; "
@@ -136,14 +154,3 @@ def check_call(
             + ("a new plan gets a new instant" if service.plans is not None else "it takes none")
             + "; leave it out"
         )
-    known, given = {each.name: each for each in service.arguments}, dict(arguments or {})
-    for argument in given:
-        if argument not in known and given[argument] is not None:
-            takers = [each.name for each in SERVICES.values() if argument in {own.name for own in each.arguments}]
-            raise ConfigError(
-                f"Cannot run the service {name} with {argument}: "
-                + (f"only {', '.join(takers)} takes this argument; " if takers else "")
-                + f"it takes {', '.join(known) or 'only options'}"
-            )
-    parsed = {key: known[key].parsed(name, value) for key, value in given.items() if value is not None}
-    return CheckedCall(service, phase, None if instant is None else InstantTime(instant), parsed)

@@ -169,6 +169,17 @@ def _expired(view: FileSystemView, options: Options, zone: tzinfo) -> list[Parti
     known = sorted((time, path) for path, time in times.items() if time not in SPECIAL)
     if custom is None:
         return [path for time, path in known if _full(time) < since]
+    return _chosen_by(strategy, custom, known, zone)
+
+
+def _chosen_by(
+    name: str, custom: PartitionStrategy, known: Sequence[tuple[str, PartitionPath]], zone: tzinfo
+) -> list[PartitionPath]:
+    """Return the partitions that a strategy chooses among those with a known time.
+
+    Raises:
+        ConfigError: it chooses others.
+    """
     moments = [
         PartitionTime(str(path), datetime.fromtimestamp(epoch_ms(time, zone) / 1000, zone)) for time, path in known
     ]
@@ -176,7 +187,7 @@ def _expired(view: FileSystemView, options: Options, zone: tzinfo) -> list[Parti
     unknown = chosen - {each.path for each in moments}
     if unknown:
         raise ConfigError(
-            f"Option {services_config.TTL_STRATEGY_CLASS.key} = '{strategy}' cannot be used: expired() returned "
+            f"Option {services_config.TTL_STRATEGY_CLASS.key} = '{name}' cannot be used: expired() returned "
             f"{min(map(repr, unknown))}, which is not one of the partitions that it was given"
         )
     return [path for _, path in known if path in chosen]

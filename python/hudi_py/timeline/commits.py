@@ -6,7 +6,7 @@ Ranges use completion times in layout 2 (`IncrementalQueryAnalyzer`, 1.2.0) and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hudi_py.errors import CorruptFileError
@@ -102,32 +102,37 @@ def read_commits(
         state.timeline.start is None or not by_requested or span.begin is None or span.begin < state.timeline.start
     )
     if archived and (reaches or moved):
-
-        def chosen(instant: ArchivedInstant) -> bool:
-            listed = instant.time in known and instant.time not in moved
-            return instant.action in WRITE_ACTIONS and not listed and span.holds(place(instant))
-
-        for entry in archived_instants(
-            state.storage,
-            state.config,
-            until=span.end,
-            completed_after=None if by_requested else span.begin,
-            chosen=chosen,
-            metadata=True,
-        ):
-            context = f"the archived {entry.action.value} {entry.time} of {state.storage.uri}"
-            metadata = decode_commit_metadata(entry.metadata or b"", context)
-            found.append(Commit(entry.time, place(entry), entry.action, metadata, archived=True))
+        after = None if by_requested else span.begin
+        found += _archived(state, span, place, known - moved, completed_after=after)
         if by_requested and not state.config.is_mor:
             _check_unbroken(state, found, span)
-    commits = _with_compactions_marked(found, state.config)
-    kept = [
-        commit
-        for commit in commits
-        if not (skip_compaction and (commit.is_compaction or commit.is_log_compaction))
-        and not (skip_clustering and commit.is_clustering)
-    ]
+    kept = _with_compactions_marked(found, state.config)
+    if skip_compaction:
+        kept = [commit for commit in kept if not (commit.is_compaction or commit.is_log_compaction)]
+    if skip_clustering:
+        kept = [commit for commit in kept if not commit.is_clustering]
     return sorted(kept, key=lambda commit: commit.sort_key)
+
+
+def _archived(
+    state: TableState,
+    span: InstantRange,
+    place: _Place,
+    listed: Container[InstantTime],
+    *,
+    completed_after: str | None,
+) -> Iterator[Commit]:
+    """Yield the archived commits of a range, but for those that were `listed` on the active timeline."""
+
+    def chosen(instant: ArchivedInstant) -> bool:
+        return instant.action in WRITE_ACTIONS and instant.time not in listed and span.holds(place(instant))
+
+    for entry in archived_instants(
+        state.storage, state.config, until=span.end, completed_after=completed_after, chosen=chosen, metadata=True
+    ):
+        context = f"the archived {entry.action.value} {entry.time} of {state.storage.uri}"
+        metadata = decode_commit_metadata(entry.metadata or b"", context)
+        yield Commit(entry.time, place(entry), entry.action, metadata, archived=True)
 
 
 def _check_unbroken(state: TableState, commits: Sequence[Commit], span: InstantRange) -> None:

@@ -332,6 +332,32 @@ class FileSystemView:
         return found
 
     def _build(self, partition: PartitionPath, files: list[FileInfo]) -> list[_Group]:
+        bases, logs = self._sorted_out(partition, files)
+        groups: list[_Group] = []
+        compared = self._proof is not None or self.lister.is_storage
+        recorded = self._read_recorded().get(partition, {}) if compared else {}
+        for file_id in sorted(bases.keys() | logs.keys() | recorded.keys()):
+            group_bases, group_logs = bases.get(file_id, {}), logs.get(file_id, [])
+            group_logs.sort(key=lambda log: log.name.sort_key)
+            written = recorded.get(file_id, ())
+            listed: dict[BaseFileName | LogFileName, int] = {}
+            lost: list[tuple[RecordedFile, int | None]] = []
+            if written:
+                listed |= {log.name: log.size for log in group_logs}
+                listed |= {base.name: base.size for base in group_bases.values()}
+                if (partition, file_id) not in self.replaced:  # the newest slice of a replaced group may be cleaned too
+                    lost = lost_files(written, listed, self.config, self.timeline)
+                if self.config.has_completion_times:
+                    group_logs = as_recorded(group_logs, written)
+            scheduled = self.pending_compaction.get((partition, file_id))
+            ordered = self._slices(group_bases, group_logs, scheduled)
+            groups.append(_Group(partition, file_id, ordered, written, listed, lost))
+        return groups
+
+    def _sorted_out(
+        self, partition: PartitionPath, files: list[FileInfo]
+    ) -> tuple[dict[FileId, dict[str, BaseFile]], dict[FileId, list[LogFile]]]:
+        """The base files that count, by instant, and the log files of each file group."""
         bases: dict[FileId, dict[str, BaseFile]] = defaultdict(dict)
         logs: dict[FileId, list[LogFile]] = defaultdict(list)
         extensions = base_extensions(self.config)
@@ -348,34 +374,18 @@ class FileSystemView:
                 if base_name.instant == METADATA_INSTANT:
                     source = self.sources.get((partition, base_name.file_id))
                 bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size, source)
-        groups: list[_Group] = []
-        by_completion = self.config.has_completion_times
-        compared = self._proof is not None or self.lister.is_storage
-        recorded = self._read_recorded().get(partition, {}) if compared else {}
-        for file_id in sorted(bases.keys() | logs.keys() | recorded.keys()):
-            group_bases, group_logs = bases.get(file_id, {}), logs.get(file_id, [])
-            group_logs.sort(key=lambda log: log.name.sort_key)
-            written = recorded.get(file_id, ())
-            listed: dict[BaseFileName | LogFileName, int] = {}
-            lost: list[tuple[RecordedFile, int | None]] = []
-            if written:
-                listed |= {log.name: log.size for log in group_logs}
-                listed |= {base.name: base.size for base in group_bases.values()}
-                if (partition, file_id) not in self.replaced:  # the newest slice of a replaced group may be cleaned too
-                    lost = lost_files(written, listed, self.config, self.timeline)
-                if by_completion:
-                    group_logs = as_recorded(group_logs, written)
-            slices = {instant: _Slice(instant, base) for instant, base in group_bases.items()}
-            scheduled = self.pending_compaction.get((partition, file_id))
-            if scheduled is not None:
-                slices.setdefault(scheduled, _Slice(scheduled))
-            if by_completion:
-                self._assign_by_completion(slices, group_logs)
-            else:
-                self._assign_by_name(slices, group_logs)
-            ordered = [slices[instant] for instant in sorted(slices, reverse=True)]
-            groups.append(_Group(partition, file_id, ordered, written, listed, lost))
-        return groups
+        return bases, logs
+
+    def _slices(self, bases: dict[str, BaseFile], logs: list[LogFile], scheduled: str | None) -> list[_Slice]:
+        """The slices of a file group, the newest first. `scheduled`: instant of a pending compaction."""
+        slices = {instant: _Slice(instant, base) for instant, base in bases.items()}
+        if scheduled is not None:
+            slices.setdefault(scheduled, _Slice(scheduled))
+        if self.config.has_completion_times:
+            self._assign_by_completion(slices, logs)
+        else:
+            self._assign_by_name(slices, logs)
+        return [slices[instant] for instant in sorted(slices, reverse=True)]
 
     def _counts(self, instant_time: str) -> bool:
         return self.timeline.is_committed(instant_time)

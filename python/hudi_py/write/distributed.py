@@ -287,23 +287,11 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
             if number and optimistic:
                 return _commit_again(write, transaction, task, staged, stats, in_parts=in_parts)
             rows = partial(staged_rows, transaction.storage, staged)
-            return _commit_rows(write, transaction, write.settings, task, rows, stats, in_parts=in_parts)
+            context = WriteContext(transaction, write.settings, task=task)
+            return _commit_rows(write, context, rows, stats, in_parts=in_parts)
 
-        retries, causes, pause_s = transaction.handle.settings.conflict_retries, CONFLICTS, None
-        if write.stream is not None:
-            # one writer at a time tries again under the same instant, so a conflict would stay one
-            causes = (LockError, OSError, *(CONFLICTS if optimistic else ()))
-            retries, pause_s = (
-                max(retries, write.options.get(incremental.SINK_RETRY_COUNT) - 1),
-                retry_pause_s(write.options),
-            )
-        if optimistic and sum(each.num_bytes for each in staged) + sum(each.file_size for each in stats) > (
-            write.options.get(write_config.STAGING_MAX_BYTES)
-        ):
-            retries = 0  # more than one process is to write
-        if write.arrival == "groups":
-            retries = 0  # rows were routed by what the write saw
-        (done, committed), retried = redo_on_conflict(attempt, retries, causes=causes, first_pause_s=pause_s)
+        num_bytes = sum(each.num_bytes for each in staged) + sum(each.file_size for each in stats)
+        (done, committed), retried = _redone(write, attempt, num_bytes)
         if done.instant != transaction.instant:
             try:
                 transaction.abort()
@@ -312,21 +300,34 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
     return replace(done, retries=retried, services=run_after(write.after, transaction.session, committed))
 
 
+def _redone(
+    write: DistributedWrite, attempt: Callable[[], tuple[WriteResult, Committed]], num_bytes: int
+) -> tuple[tuple[WriteResult, Committed], int]:
+    """What an attempt to commit gives, and how often it was repeated. `num_bytes`: what one process would write."""
+    settings, options = write.handle.settings, write.options
+    retries, causes, pause_s = settings.conflict_retries, CONFLICTS, None
+    if write.stream is not None:
+        # one writer at a time tries again under the same instant, so a conflict would stay one
+        causes = (LockError, OSError, *(CONFLICTS if settings.optimistic else ()))
+        retries, pause_s = max(retries, options.get(incremental.SINK_RETRY_COUNT) - 1), retry_pause_s(options)
+    too_much = settings.optimistic and num_bytes > options.get(write_config.STAGING_MAX_BYTES)
+    if too_much or write.arrival == "groups":  # more than one process is to write, or rows were routed by what it saw
+        retries = 0
+    return redo_on_conflict(attempt, retries, causes=causes, first_pause_s=pause_s)
+
+
 def _commit_rows(
     write: DistributedWrite,
-    transaction: WriteTransaction,
-    settings: WriteSettings,
-    task: TaskId,
+    context: WriteContext,
     rows: Callable[[], Iterator[pa.RecordBatch]],
     stats: Sequence[WriteStat],
     *,
     in_parts: bool,
 ) -> tuple[WriteResult, Committed]:
     """Writes the rows and commits them with the files that tasks have written. `in_parts`: in bounded memory."""
-    context = WriteContext(transaction, settings, task=task)
-    left = iter(()) if in_parts else rows()
+    settings, left = context.settings, iter(()) if in_parts else rows()
     if in_parts:
-        within = WriteContext(transaction, settings.within(TASK_MEMORY), task=task)
+        within = WriteContext(context.transaction, settings.within(TASK_MEMORY), task=context.task)
         incoming = pa.schema(map(write.incoming.field, key_columns(write)))
         stats = [*stats, *write_in_parts(within, write.operation, incoming, rows)]
     result = run_operation(context, left, write.operation)
@@ -364,7 +365,7 @@ def _commit_again(
             written = (_rows_written(write, settings, transaction, stat) for stat in stats)
             return itertools.chain(staged_rows(storage, staged), *written)
 
-        return _commit_rows(write, transaction, settings, task, rows, (), in_parts=in_parts)
+        return _commit_rows(write, WriteContext(transaction, settings, task=task), rows, (), in_parts=in_parts)
 
 
 def _rows_written(

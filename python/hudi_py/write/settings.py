@@ -44,7 +44,14 @@ from hudi_py.write.index import (
 from hudi_py.write.operation import combines, deleted_partitions, insert_duplicates, sets_columns
 from hudi_py.write.placement.assign import Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
-from hudi_py.write.table.evolution import WriteSchema, check_spelling, existing_schema, with_column_ids, write_schema
+from hudi_py.write.table.evolution import (
+    EvolutionRules,
+    WriteSchema,
+    check_spelling,
+    existing_schema,
+    with_column_ids,
+    write_schema,
+)
 from hudi_py.write.table.stored import as_stored, check_evolution, check_stored_rows
 from hudi_py.write.table.support import check_types, check_writable
 
@@ -170,29 +177,13 @@ def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operati
     schema = with_column_ids(schema, stored, config.name, begins=begins)
     check_evolution(config, on_read=schema.ids is not None)
     check_types(config, schema.avro)
-    named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
-    keygen = key_generator(config, schema.avro, names_single_key=named, options=options)
-    stored_rows = StoredRows.of(config)
-    if keygen.single_key_form_varies and stored_rows.has_meta:
-        found = _existing_form(view, keygen)
-        if found is not None:
-            keygen = replace(keygen, names_single_key=found)
-    check_stored_rows(config, keygen, schema.arrow)
-    keygen.check(schema.arrow)
-    if keygen.generates_keys:
-        check_generated_keys(config, options)
+    keygen, stored_rows = _key_generator(view, schema, options), StoredRows.of(config)
     check_ordering(merge, schema, is_mor=config.is_mor)
     index = _index(options, config)
     if index.buckets is not None:
         index = replace(index, buckets=index.buckets.of_table(state.storage, state.timeline))
-    updated = None
-    if sets_columns(operation, options) and any(name not in incoming.names for name in schema.arrow.names):
-        updated = tuple(name for name in schema.arrow.names if name in incoming.names)
-        if schema.history is not None:
-            raise UnsupportedTableError(
-                f"Cannot update only the columns {', '.join(updated)} of the table '{config.name}': its schema evolves "
-                "on read, with which Apache Hudi supports no partial updates; give all columns"
-            )
+    updated = _updated_columns(config, schema, incoming, operation, options)
+    if updated is not None:
         check_partial_update(config, merge, index, updated, options)
     check_combination(config, merge, index, operation, options)
     buckets = None if index.buckets is None else open_buckets(index.buckets, view)
@@ -224,6 +215,41 @@ def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operati
     )
 
 
+def _key_generator(view: FileSystemView, schema: WriteSchema, options: Options) -> KeyGenerator:
+    """The key generator of a write, which makes keys in the form that the table has already."""
+    config = view.config
+    named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
+    keygen = key_generator(config, schema.avro, names_single_key=named, options=options)
+    if keygen.single_key_form_varies and StoredRows.of(config).has_meta:
+        found = _existing_form(view, keygen)
+        if found is not None:
+            keygen = replace(keygen, names_single_key=found)
+    _check_keys(config, keygen, schema, options)
+    return keygen
+
+
+def _check_keys(config: TableConfig, keygen: KeyGenerator, schema: WriteSchema, options: Options) -> None:
+    check_stored_rows(config, keygen, schema.arrow)
+    keygen.check(schema.arrow)
+    if keygen.generates_keys:
+        check_generated_keys(config, options)
+
+
+def _updated_columns(
+    config: TableConfig, schema: WriteSchema, incoming: pa.Schema, operation: Operation, options: Options
+) -> tuple[str, ...] | None:
+    """See `WriteSettings.updated_columns`."""
+    if not sets_columns(operation, options) or all(name in incoming.names for name in schema.arrow.names):
+        return None
+    updated = tuple(name for name in schema.arrow.names if name in incoming.names)
+    if schema.history is not None:
+        raise UnsupportedTableError(
+            f"Cannot update only the columns {', '.join(updated)} of the table '{config.name}': its schema evolves "
+            "on read, with which Apache Hudi supports no partial updates; give all columns"
+        )
+    return updated
+
+
 def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options) -> WriteSchema:
     """The schema of a new table with such columns. Refuses what `write_settings` would refuse of its first rows, before
     there is a table whose record key can no longer change.
@@ -238,11 +264,7 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     base_file_codec(options)
     schema = write_schema(None, as_stored(config, incoming), config.name)
     check_types(config, schema.avro)
-    keygen = key_generator(config, schema.avro, options=options)
-    check_stored_rows(config, keygen, schema.arrow)
-    keygen.check(schema.arrow)
-    if keygen.generates_keys:
-        check_generated_keys(config, options)
+    _check_keys(config, key_generator(config, schema.avro, options=options), schema, options)
     check_ordering(merge_settings(config, options.values), schema, is_mor=config.is_mor)
     _index(options, config)
     return schema
@@ -282,7 +304,6 @@ def base_file_codec(options: Options) -> str:
 def _schema(
     config: TableConfig, avro: Mapping[str, Any] | None, incoming: pa.Schema, operation: Operation, options: Options
 ) -> WriteSchema:
-    fixed = [*config.record_key_fields, *config.partition_fields]
     shown = as_stored(config, incoming)
     if avro is None:
         incoming = shown
@@ -296,18 +317,16 @@ def _schema(
                     f"Column '{name}' is missing in the data; {operation.value} needs the columns {', '.join(needed)}"
                 )
         return existing_schema(avro)
-    merged = write_schema(
-        avro,
-        incoming,
-        config.name,
-        set_null_for_missing=options.get(write_config.SET_NULL_FOR_MISSING_COLUMNS)
-        or options.get(write_config.RECONCILE_SCHEMA),
+    reconciles = options.get(write_config.RECONCILE_SCHEMA)
+    rules = EvolutionRules(
+        (*config.record_key_fields, *config.partition_fields),
+        config.ordering_fields,
+        set_null=options.get(write_config.SET_NULL_FOR_MISSING_COLUMNS) or reconciles,
         partial=sets_columns(operation, options),
         widen=options.get(write_config.WIDEN_COLUMNS),
-        fixed=fixed,
-        numeric_only=config.ordering_fields,
     )
-    if avro is not None and merged.changes and not options.get(write_config.RECONCILE_SCHEMA):
+    merged = write_schema(avro, incoming, config.name, rules)
+    if avro is not None and merged.changes and not reconciles:
         check_spelling(list(existing_schema(avro).arrow), list(incoming))
     return merged
 

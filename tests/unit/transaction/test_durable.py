@@ -13,6 +13,7 @@ from hudi_py.storage import LocalStorage
 from hudi_py.transaction.transaction import WriteTransaction
 from tests.support.hand_writes import attach, new_table, plan, write_base
 from tests.support.power import Dropped, after_failure, recorded
+from tests.support.sessions import changed
 
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.int64())])
 OFF = {"hoodie.py.write.durable": "false"}
@@ -34,7 +35,7 @@ def test_tasks_have_the_option_from_the_plan(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path / "t"))
     handle = plan(storage, new_table(storage))
     assert WriteTransaction.attach(handle).storage.durable  # type: ignore[attr-defined]
-    relaxed = replace(handle, settings=replace(handle.settings, durable=False))
+    relaxed = replace(handle, settings=changed(handle.settings, DURABLE="false"))
     assert not WriteTransaction.attach(relaxed).storage.durable  # type: ignore[attr-defined]
 
 

@@ -15,7 +15,7 @@ import pytest
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.schema import StoredRows
 from hudi_py.write.rows.casts import cast_exactly, may_hold
-from hudi_py.write.table.evolution import WriteSchema, existing_schema, write_schema
+from hudi_py.write.table.evolution import EvolutionRules, WriteSchema, existing_schema, write_schema
 
 
 def fields(**types: Any) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ INCOMING = pa.schema(
 
 
 def evolve(incoming: pa.Schema, **more: Any) -> WriteSchema:
-    return write_schema(TABLE, incoming, "t", fixed=("k", "p"), numeric_only=("ts",), **more)
+    return write_schema(TABLE, incoming, "t", EvolutionRules(("k", "p"), ("ts",), **more))
 
 
 def with_type(name: str, kind: pa.DataType) -> pa.Schema:
@@ -167,7 +167,7 @@ def test_every_type_of_a_table_under_every_type_of_data(table: str, data: str, w
     stored = write_schema(None, pa.schema([("c", own)]), "t").avro
 
     def made(*, widen: bool) -> WriteSchema:
-        return write_schema(stored, incoming, "t", widen=widen)
+        return write_schema(stored, incoming, "t", EvolutionRules(widen=widen))
 
     where = r"c\.element\.m" if nested else "c"
     refusal = rf"Column '{where}' is {_shown(table)} in the table and {_shown(data)} in the data"
@@ -211,7 +211,7 @@ def _shown(name: str) -> str:
 
 def test_key_columns_take_other_integers_and_never_change() -> None:
     made = write_schema(None, pa.schema([("k", pa.int32())]), "t")
-    schema = write_schema(made.avro, pa.schema([("k", pa.int64())]), "t", fixed=("k",), widen=True)
+    schema = write_schema(made.avro, pa.schema([("k", pa.int64())]), "t", EvolutionRules(("k",), widen=True))
     assert not schema.changes
     assert schema.conform(pa.record_batch({"k": [7]})).schema.types == [pa.int32()]
     with pytest.raises(SchemaMismatchError, match="'k' is int32 in the table and int64 in the data, which has a value"):
@@ -233,7 +233,7 @@ def test_a_missing_column_is_refused_unless_null_is_asked_for() -> None:
     without = INCOMING.remove(INCOMING.get_field_index("s"))
     with pytest.raises(SchemaMismatchError, match="Column 's' of the table is missing in the data"):
         evolve(without)
-    assert not evolve(without, set_null_for_missing=True).changes
+    assert not evolve(without, set_null=True).changes
 
 
 @pytest.mark.parametrize("name", ["k", "p"])
@@ -241,7 +241,7 @@ def test_key_and_partition_columns_are_never_left_out(name: str) -> None:
     without = INCOMING.remove(INCOMING.get_field_index(name))
     for set_null in (False, True):
         with pytest.raises(SchemaMismatchError, match=f"Column '{name}' of the table is missing .* need it for their"):
-            evolve(without, set_null_for_missing=set_null)
+            evolve(without, set_null=set_null)
 
 
 def test_a_column_of_another_case_is_named() -> None:
@@ -255,7 +255,7 @@ def test_a_misspelt_column_is_named_where_the_right_one_is_missing() -> None:
         SchemaMismatchError, match="'v' of the table is missing in the data; the data has 'vv', which the"
     ):
         evolve(misspelt)
-    assert [str(change) for change in evolve(misspelt, set_null_for_missing=True).changes] == ["vv: new -> int64"]
+    assert [str(change) for change in evolve(misspelt, set_null=True).changes] == ["vv: new -> int64"]
 
 
 @pytest.mark.parametrize(

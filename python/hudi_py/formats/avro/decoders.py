@@ -59,6 +59,10 @@ def compile_decoder(node: avro.Node, known: dict[int, Decoder] | None = None, *,
         entry = RecordDecoder(pa.struct([arrow.key_field, arrow.item_field]) if wanted else pa.null())
         entry.fill(["key", "value"], [BytesDecoder(pa.string()), compile_decoder(node.value, known, wanted=wanted)])
         return ListDecoder(entry, arrow)
+    return _leaf_decoder(node)
+
+
+def _leaf_decoder(node: avro.Leaf) -> Decoder:
     if isinstance(node, avro.Null):
         return NullDecoder()
     if isinstance(node, avro.Boolean):

@@ -146,21 +146,8 @@ class Record:
     """`BLOB` or `VARIANT`, or empty."""
 
 
-Node: TypeAlias = (
-    Null
-    | Boolean
-    | Integer
-    | FixedWidth
-    | FixedVector
-    | Bytes
-    | Enum
-    | Decimal
-    | Nullable
-    | Choice
-    | Array
-    | Map
-    | Record
-)
+Leaf: TypeAlias = Null | Boolean | Integer | FixedWidth | FixedVector | Bytes | Enum | Decimal
+Node: TypeAlias = Leaf | Nullable | Choice | Array | Map | Record
 
 
 def resolve(schema: AvroSchema) -> Node:
@@ -319,30 +306,11 @@ class _Resolver:
             return self.node(kind, namespace, depth + 1)
         logical = schema.get("logicalType")
         if kind in ("record", "error"):
-            record = self._record(schema, namespace, depth)
-            if logical in ("blob", "variant"):
-                record.logical = logical.upper()
-            if logical == "variant" and _SHREDDED in dict(record.fields):
-                raise UnsupportedTableError(
-                    f"cannot read the shredded variant {record.name!r}: values are in '{_SHREDDED}'; only variants of "
-                    "metadata and value are supported"
-                )
-            return record
+            return self._logical_record(schema, namespace, depth)
         if kind == "enum":
-            symbols = schema.get("symbols")
-            if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
-                raise SchemaMismatchError(f"cannot read the Avro enum {_brief(schema)}: it has no list of symbols")
-            return self._define(schema, namespace, Enum(tuple(symbols)))
+            return self._define(schema, namespace, _enum(schema))
         if kind == "fixed":
-            size = schema.get("size")
-            if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
-                raise SchemaMismatchError(
-                    f"cannot read the Avro fixed {_brief(schema)}: its size is not a number of bytes"
-                )
-            if logical == "vector":
-                return self._define(schema, namespace, _vector(schema, size))
-            decimal = _decimal(schema, size) if logical == "decimal" else None
-            return self._define(schema, namespace, decimal or FixedWidth(pa.binary(size), size))
+            return self._define(schema, namespace, _fixed(schema))
         if kind == "array":
             return Array(self.node(_member(schema, "items"), namespace, depth + 1))
         if kind == "map":
@@ -369,6 +337,17 @@ class _Resolver:
         name, space = _full_name(schema, namespace)
         self.named[f"{space}.{name}" if space else name] = node
         return node
+
+    def _logical_record(self, schema: dict[str, Any], namespace: str, depth: int) -> Record:
+        record, logical = self._record(schema, namespace, depth), schema.get("logicalType")
+        if logical in ("blob", "variant"):
+            record.logical = logical.upper()
+        if logical == "variant" and _SHREDDED in dict(record.fields):
+            raise UnsupportedTableError(
+                f"cannot read the shredded variant {record.name!r}: values are in '{_SHREDDED}'; only variants of "
+                "metadata and value are supported"
+            )
+        return record
 
     def _record(self, schema: dict[str, Any], namespace: str, depth: int) -> Record:
         name, space = _full_name(schema, namespace)
@@ -403,6 +382,23 @@ class _Resolver:
         if len(values) == 2 and {pa.float32(), pa.float64()} == {b.arrow for b in values if isinstance(b, FixedWidth)}:
             return Choice(branches, pa.float64())
         return Choice(branches)
+
+
+def _enum(schema: dict[str, Any]) -> Enum:
+    symbols = schema.get("symbols")
+    if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
+        raise SchemaMismatchError(f"cannot read the Avro enum {_brief(schema)}: it has no list of symbols")
+    return Enum(tuple(symbols))
+
+
+def _fixed(schema: dict[str, Any]) -> Node:
+    size, logical = schema.get("size"), schema.get("logicalType")
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
+        raise SchemaMismatchError(f"cannot read the Avro fixed {_brief(schema)}: its size is not a number of bytes")
+    if logical == "vector":
+        return _vector(schema, size)
+    decimal = _decimal(schema, size) if logical == "decimal" else None
+    return decimal or FixedWidth(pa.binary(size), size)
 
 
 def _vector(schema: dict[str, Any], size: int) -> FixedVector:

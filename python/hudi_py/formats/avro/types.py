@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -126,43 +127,11 @@ def _type(arrow: pa.DataType, name: str, namespace: str, where: str, custom: str
         parsed = parse_type(custom, where)
         if isinstance(parsed, Vector) or not _holds_values(arrow):
             return _custom(parsed, arrow, where)
-    if is_.is_boolean(arrow):
-        return "boolean"
-    if is_.is_integer(arrow) and not is_.is_uint64(arrow):
-        return "long" if arrow.bit_width == 64 or is_.is_uint32(arrow) else "int"
-    if is_.is_float16(arrow) or is_.is_float32(arrow):
-        return "float"
-    if is_.is_float64(arrow):
-        return "double"
-    if is_.is_string(arrow) or is_.is_large_string(arrow) or is_.is_string_view(arrow):
-        return "string"
-    if (
-        is_.is_binary(arrow)
-        or is_.is_large_binary(arrow)
-        or is_.is_binary_view(arrow)
-        or is_.is_fixed_size_binary(arrow)
-    ):
-        return "bytes"
-    if is_.is_date(arrow):
-        return {"type": "int", "logicalType": "date"}
-    if is_.is_timestamp(arrow):
-        return {"type": "long", "logicalType": "timestamp-micros" if arrow.tz else "local-timestamp-micros"}
+    scalar = _scalar(arrow)
+    if scalar is not None:
+        return scalar
     if is_.is_decimal(arrow):
-        if not 0 <= arrow.scale <= arrow.precision:
-            raise SchemaMismatchError(
-                f"cannot write column {where!r} of type {arrow}: the scale must be 0 up to the precision; cast it"
-            )
-        return {
-            "type": "fixed",
-            "name": "fixed",
-            "namespace": f"{namespace}.{name}",
-            "size": minimal_fixed_size(arrow.precision),
-            "logicalType": "decimal",
-            "precision": arrow.precision,
-            "scale": arrow.scale,
-        }
-    if is_.is_null(arrow):
-        return "null"
+        return _decimal(arrow, f"{namespace}.{name}", where)
     if is_.is_struct(arrow):
         fields = list(arrow)
         if fields and all(_MEMBER.fullmatch(f.name) and f.nullable for f in fields):
@@ -170,8 +139,7 @@ def _type(arrow: pa.DataType, name: str, namespace: str, where: str, custom: str
             return [_type(f.type, f.name, inside, f"{where}.{f.name}", declared(f)) for f in fields]
         return _record(fields, name, namespace, where)
     if is_.is_map(arrow):
-        key = arrow.key_type
-        if not (is_.is_string(key) or is_.is_large_string(key) or is_.is_string_view(key)):
+        if _scalar(arrow.key_type) != "string":
             raise SchemaMismatchError(f"cannot write column {where!r} of type {arrow}: map keys must be strings")
         value = arrow.item_field
         kind = _type(value.type, name, namespace, f"{where}.value", declared(value) or custom)
@@ -183,6 +151,50 @@ def _type(arrow: pa.DataType, name: str, namespace: str, where: str, custom: str
     raise SchemaMismatchError(
         f"cannot write column {where!r} of type {arrow}: Hudi tables have no such type; cast it to a string or a number"
     )
+
+
+_SCALARS: Sequence[tuple[str, tuple[Callable[[pa.DataType], bool], ...]]] = (
+    ("boolean", (pa.types.is_boolean,)),
+    ("float", (pa.types.is_float16, pa.types.is_float32)),
+    ("double", (pa.types.is_float64,)),
+    ("string", (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)),
+    (
+        "bytes",
+        (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+    ),
+    ("null", (pa.types.is_null,)),
+)
+
+
+def _scalar(arrow: pa.DataType) -> AvroSchema | None:
+    """The Avro type of a scalar type that needs no name; None: it is another type."""
+    is_ = pa.types
+    for avro, checks in _SCALARS:
+        if any(check(arrow) for check in checks):
+            return avro
+    if is_.is_integer(arrow) and not is_.is_uint64(arrow):
+        return "long" if arrow.bit_width == 64 or is_.is_uint32(arrow) else "int"
+    if is_.is_date(arrow):
+        return {"type": "int", "logicalType": "date"}
+    if is_.is_timestamp(arrow):
+        return {"type": "long", "logicalType": "timestamp-micros" if arrow.tz else "local-timestamp-micros"}
+    return None
+
+
+def _decimal(arrow: pa.DataType, namespace: str, where: str) -> AvroSchema:
+    if not 0 <= arrow.scale <= arrow.precision:
+        raise SchemaMismatchError(
+            f"cannot write column {where!r} of type {arrow}: the scale must be 0 up to the precision; cast it"
+        )
+    return {
+        "type": "fixed",
+        "name": "fixed",
+        "namespace": namespace,
+        "size": minimal_fixed_size(arrow.precision),
+        "logicalType": "decimal",
+        "precision": arrow.precision,
+        "scale": arrow.scale,
+    }
 
 
 def _holds_values(arrow: pa.DataType) -> bool:

@@ -24,7 +24,7 @@ from hudi_py.formats.log import read_blocks
 from hudi_py.merge import merge_settings, reduce_input
 from hudi_py.merge.damage import check_first_rows
 from hudi_py.model.commit import WriteStat
-from hudi_py.model.files import LogFile
+from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
@@ -156,10 +156,9 @@ def _salvage(
     if base is not None and newest - {base.path}:
         base = None  # an older version, whose rows would reappear
     if base is not None:
-        content, num_rows, keys = _row_groups(storage, base.path)
-        num_base = num_rows or written.get(base.path, 0)
-        base = None if content is None else replace(base, size=len(content))
-        held = {} if content is None or base is None else {base.path: content}
+        num_base = written.get(base.path, 0)
+        base, held, num_rows, keys = _readable_part(storage, base)
+        num_base = num_rows or num_base
     readable = tuple(log for log in logs if _begins_well(storage, log))
     lost_logs = {log.path for log in logs} - {log.path for log in readable} | (missing - newest)
     split = Split(spec, partition, file_id, base, readable)
@@ -167,6 +166,14 @@ def _salvage(
     rows = pa.Table.from_batches(batches, split.output_schema)
     lost = max(num_base - rows.num_rows, 0) + sum(written.get(path, 0) for path in lost_logs)
     return Salvage(rows, lost, tuple(keys))
+
+
+def _readable_part(storage: Storage, base: BaseFile) -> tuple[BaseFile | None, dict[str, bytes], int, list[str]]:
+    """A base file with only what can be read of it, and its content by its path; otherwise as `_row_groups`."""
+    content, num_rows, keys = _row_groups(storage, base.path)
+    if content is None:
+        return None, {}, num_rows, keys
+    return replace(base, size=len(content)), {base.path: content}, num_rows, keys
 
 
 def _begins_well(storage: Storage, log: LogFile) -> bool:

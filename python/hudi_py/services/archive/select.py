@@ -155,18 +155,7 @@ def _commits(
 
 
 def _limits(timeline: Timeline, options: Options, facts: ArchiveConstraints) -> Iterator[_Limit]:
-    pending = next((instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS), None)
-    if pending is not None:
-        # The commit before it stays too: readers see it in place of the pending one
-        before = [instant for instant in timeline.write_completed if instant.time < pending.time]
-        time = before[-1].time if before else pending.time
-        yield _Limit(time, f"the {pending.action.value} {pending.time} is pending")
-    if facts.merge_on_read and options.get(compaction.TRIGGER_STRATEGY) in _COUNTING_TRIGGERS:
-        needed = _needed_by_compaction(timeline, options.get(compaction.MAX_DELTA_COMMITS))
-        if needed is not None:
-            yield _Limit(needed.time, f"the next compaction counts from it ({compaction.MAX_DELTA_COMMITS.key})")
-    if facts.replaced is not None:
-        yield _Limit(facts.replaced, "files that it replaced have not been cleaned yet")
+    yield from _limits_of_writes(timeline, options, facts)
     if timeline.layout.has_completion_times:
         if facts.metadata_compaction is not None:
             after = facts.metadata_compaction
@@ -181,6 +170,21 @@ def _limits(timeline: Timeline, options: Options, facts: ArchiveConstraints) -> 
     for instant in timeline.pending:
         if instant.action in (Action.RESTORE, Action.INDEXING):
             yield _Limit(instant.time, f"the {instant.action.value} {instant.time} is pending")
+
+
+def _limits_of_writes(timeline: Timeline, options: Options, facts: ArchiveConstraints) -> Iterator[_Limit]:
+    pending = next((instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS), None)
+    if pending is not None:
+        # The commit before it stays too: readers see it in place of the pending one
+        before = [instant for instant in timeline.write_completed if instant.time < pending.time]
+        time = before[-1].time if before else pending.time
+        yield _Limit(time, f"the {pending.action.value} {pending.time} is pending")
+    if facts.merge_on_read and options.get(compaction.TRIGGER_STRATEGY) in _COUNTING_TRIGGERS:
+        needed = _needed_by_compaction(timeline, options.get(compaction.MAX_DELTA_COMMITS))
+        if needed is not None:
+            yield _Limit(needed.time, f"the next compaction counts from it ({compaction.MAX_DELTA_COMMITS.key})")
+    if facts.replaced is not None:
+        yield _Limit(facts.replaced, "files that it replaced have not been cleaned yet")
 
 
 def _limits_of_undoing(facts: ArchiveConstraints) -> list[_Limit]:

@@ -211,9 +211,7 @@ class _Archiver:
                 names, size = (run.name,), run.size
         elif new:
             file = v1.add_to_archive(
-                storage,
-                folder,
-                timeline,
+                self._state,
                 self._states,
                 new,
                 batch_size=self._options.get(config.ARCHIVE_BATCH_SIZE),

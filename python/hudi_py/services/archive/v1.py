@@ -22,9 +22,9 @@ from hudi_py.model.instant import Action, Instant, State
 from hudi_py.model.names import join_path
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import when_remote
-from hudi_py.timeline.archived import archive_files, archived_states, named_types
+from hudi_py.timeline.archived import archive_files, archive_folder, archived_states, named_types
 from hudi_py.timeline.records import Fields, decode_record, encode_record, is_container, record_schema
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.times import format_instant
 
 SCHEMA_NAME: Final = "HoodieArchivedMetaEntry"
@@ -201,9 +201,7 @@ def archived_keys(storage: Storage, folder: str, instants: Sequence[Instant]) ->
 
 
 def add_to_archive(
-    storage: Storage,
-    folder: str,
-    timeline: Timeline,
+    state: TableState,
     states: Mapping[Key, Sequence[Instant]],
     instants: Sequence[Instant],
     *,
@@ -217,6 +215,7 @@ def add_to_archive(
         batch_size: entries per block.
         zone: time zone of the table's instants.
     """
+    storage, timeline, folder = state.storage, state.timeline, archive_folder(state.config)
     written = {info.name: info.modified_ms for info in storage.list(timeline.layout.folder)}
     files = [file for instant in instants for file in states[instant.time, instant.action.comparable]]
 

@@ -72,24 +72,35 @@ def planned(ring: HashRing, sizes: Mapping[int, int], limits: BucketLimits) -> R
     split = split[: max(room, 0)]
     surplus = len(ring.ends) - limits.least + len(split)
     merged: list[tuple[int, ...]] = []
-    left = [number for number in sorted(sizes) if number not in split]
-    taken: set[int] = set()
-    for number in left:
-        if number in taken or sizes[number] > limits.merge_below:
+    small = {number: size for number, size in sizes.items() if number not in split and size <= limits.merge_below}
+    for number in sorted(small):
+        if number not in small:
             continue
-        chain, total = [number], sizes[number]
-        for step in (-1, 1):
-            while surplus > 0 and total <= limits.merge_below:
-                near = ((chain[0] if step < 0 else chain[-1]) + step) % len(ring.ends)
-                if near in taken or near in chain or near not in left or sizes[near] > limits.merge_below:
-                    break
-                chain = [near, *chain] if step < 0 else [*chain, near]
-                total += sizes[near]
-                surplus -= 1
+        chain = _neighbours(number, small, len(ring.ends), surplus, limits.merge_below)
         if len(chain) > 1:
-            taken.update(chain)
+            surplus -= len(chain) - 1
+            small = {each: size for each, size in small.items() if each not in chain}
             merged.append(tuple(chain))
     return Resizing(tuple(split), tuple(merged)) if split or merged else None
+
+
+def _neighbours(number: int, small: Mapping[int, int], count: int, surplus: int, merge_below: int) -> list[int]:
+    """A bucket with those beside it on the ring that become one with it, in their order.
+
+    Args:
+        small: bytes of the buckets that may be merged.
+        count: of all buckets.
+        surplus: how many buckets fewer there may be.
+    """
+    chain, total = [number], small[number]
+    for step in (-1, 1):
+        while len(chain) <= surplus and total <= merge_below:
+            near = ((chain[0] if step < 0 else chain[-1]) + step) % count
+            if near in chain or near not in small:
+                break
+            chain = [near, *chain] if step < 0 else [*chain, near]
+            total += small[near]
+    return chain
 
 
 def plan_resizing(

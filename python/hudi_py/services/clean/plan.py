@@ -59,9 +59,7 @@ def plan_clean(
     if reason:
         return Planned(None, reason)
     metadata = last[1] if last is not None else None
-    policy = cleaning_policy(options)
-    by_versions = policy == KEEP_LATEST_FILE_VERSIONS
-    if by_versions and config.is_metadata_table and config.is_mor and not _compacted_since(timeline):
+    if _awaits_compaction(state, options):
         return Planned(None, "the metadata table has not been compacted since the last clean")
     guards = load_guards(storage, timeline)
     changed: set[str] | None = None
@@ -82,7 +80,7 @@ def plan_clean(
             if deletable:
                 partitions.append(partition)
     plan = CleanPlan(
-        policy=policy,
+        policy=cleaning_policy(options),
         earliest=None if earliest is None else RetainedInstant(earliest.time, earliest.action.value),
         last_completed=timeline.write_completed[-1].time if timeline.write_completed else "",
         files=files,
@@ -93,12 +91,18 @@ def plan_clean(
         return Planned(plan)
     if _marks_progress(context, options, plan, last, now_ms):
         return Planned(_not_backwards(plan, metadata))
-    kept = (
-        f"what queries as of {earliest.time} and later need"
-        if earliest is not None
-        else f"{counted(options.get(clean_config.CLEAN_FILE_VERSIONS_RETAINED), 'version')} of each file group"
-    )
-    return Planned(None, f"no file is superfluous in the {counted(considered, 'partition')} considered; kept: {kept}")
+    partitions_seen = counted(considered, "partition")
+    kept = f"{counted(options.get(clean_config.CLEAN_FILE_VERSIONS_RETAINED), 'version')} of each file group"
+    if earliest is not None:
+        kept = f"what queries as of {earliest.time} and later need"
+    return Planned(None, f"no file is superfluous in the {partitions_seen} considered; kept: {kept}")
+
+
+def _awaits_compaction(state: TableState, options: Options) -> bool:
+    """Whether a metadata table, cleaned by file versions, has got no new ones since the last clean."""
+    config = state.config
+    by_versions = cleaning_policy(options) == KEEP_LATEST_FILE_VERSIONS
+    return by_versions and config.is_metadata_table and config.is_mor and not _compacted_since(state.timeline)
 
 
 def why_not_due(context: ServiceContext, timeline: Timeline, options: Options, *, now_ms: int) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from typing import Any, Final
@@ -29,14 +29,24 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 
 
+@dataclass(frozen=True, slots=True)
+class CompactionScope:
+    """Which log files a plan has."""
+
+    instant: str
+    """Everything completed before this time is compacted."""
+    busy: frozenset[FileGroup]
+    """File groups that another service is rewriting."""
+    max_file_size: int
+    """Bytes that a slice without a base file is assumed to write."""
+
+
 def plan_compaction(
     view: FileSystemView,
     partitions: Sequence[str],
     options: Options,
+    scope: CompactionScope,
     *,
-    instant: str,
-    busy: frozenset[FileGroup],
-    max_file_size: int,
     today: date,
     records_missing: bool,
 ) -> CompactionPlan:
@@ -45,9 +55,6 @@ def plan_compaction(
     Args:
         view: the current view of the table, under the lock.
         partitions: the partitions to consider, see `partitions_to_consider`.
-        instant: everything completed before this time is compacted.
-        busy: file groups that another service is rewriting.
-        max_file_size: bytes that a slice without a base file is assumed to write.
         today: the current date, for strategies by days.
         records_missing: whether the plan names the partitions in which a strategy left something out.
 
@@ -55,7 +62,7 @@ def plan_compaction(
         ConfigError: the strategy works by days, and the path of a partition is not a date.
     """
     chosen = choose_partitions(options, partitions, today)
-    found = operations_of(view, chosen, instant=instant, busy=busy, max_file_size=max_file_size)
+    found = operations_of(view, chosen, scope)
     operations, missing = choose_operations(options, found, today)
     return CompactionPlan(tuple(operations), missing if records_missing else ())
 
@@ -63,24 +70,21 @@ def plan_compaction(
 def operations_of(
     view: FileSystemView,
     partitions: Sequence[str],
-    *,
-    instant: str,
-    busy: frozenset[FileGroup],
-    max_file_size: int,
+    scope: CompactionScope,
     wanted: Callable[[FileSlice], bool] | None = None,
 ) -> list[CompactionOperation]:
-    """An operation for each newest slice with logs, ordered by partition and file id. For the arguments see
-    `plan_compaction`; slices for which `wanted` is false are left out."""
+    """An operation for each newest slice with logs, ordered by partition and file id. Slices for which `wanted` is
+    false are left out."""
     paths = [PartitionPath(path) for path in partitions]
 
     def one(partition: PartitionPath) -> list[CompactionOperation]:
         result = []
         for slice_ in view.latest_slices(partition):
-            if (slice_.partition, slice_.file_id) in busy:
+            if (slice_.partition, slice_.file_id) in scope.busy:
                 continue
-            before = _completed_before(view, slice_, instant)
+            before = _completed_before(view, slice_, scope.instant)
             if before.log_files and (wanted is None or wanted(before)):
-                result.append(_operation(before, max_file_size))
+                result.append(_operation(before, scope.max_file_size))
         return result
 
     return view.in_portions(paths, lambda some: [operation for path in some for operation in one(path)])

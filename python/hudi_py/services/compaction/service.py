@@ -16,6 +16,7 @@ from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
 from hudi_py.services.compaction.execute import compact_slice
 from hudi_py.services.compaction.plan import (
     COMPACTION_PLANS,
+    CompactionScope,
     busy_groups,
     operations_of,
     partitions_to_consider,
@@ -78,15 +79,13 @@ class Compaction(LogRewriting):
         incremental = options.get(compaction_config.INCREMENTAL) and looks_up
         chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
         busy = busy_groups(storage, timeline, view, log_compactions=False)
-        largest = max_file_size(config, options)
+        scope = CompactionScope(chosen, busy, max_file_size(config, options))
         if self.groups is not None:
             among = self.groups
             found = operations_of(
                 view,
                 sorted({partition for partition, _ in among}),
-                instant=chosen,
-                busy=busy,
-                max_file_size=largest,
+                scope,
                 wanted=lambda slice_: (slice_.partition, slice_.file_id) in among,
             )
             # it leaves file groups out in any partition, which an incremental plan would not consider again
@@ -96,9 +95,7 @@ class Compaction(LogRewriting):
             view,
             partitions_to_consider(storage, timeline, view, chosen) if incremental else list(view.partitions()),
             options,
-            instant=chosen,
-            busy=busy,
-            max_file_size=largest,
+            scope,
             today=datetime.now(context.session.zone).date(),
             records_missing=options.get(compaction_config.INCREMENTAL),
         )

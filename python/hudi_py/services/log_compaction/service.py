@@ -34,7 +34,13 @@ from hudi_py.model.words import counted
 from hudi_py.schema import RECORD_KEY
 from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
 from hudi_py.services.compaction.execute import publish_rewritten
-from hudi_py.services.compaction.plan import LOG_COMPACTION_PLANS, busy_groups, operations_of, without_obsolete
+from hudi_py.services.compaction.plan import (
+    LOG_COMPACTION_PLANS,
+    CompactionScope,
+    busy_groups,
+    operations_of,
+    without_obsolete,
+)
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten, check_compactable
 from hudi_py.services.compaction.trigger import since_compaction, since_log_compaction
 from hudi_py.services.context import ServiceContext
@@ -84,12 +90,11 @@ class LogCompaction(LogRewriting):
                     f"{threshold} ({compaction_config.LOG_BLOCKS_THRESHOLD.key})",
                 )
         view = context.view(state)
+        busy = busy_groups(storage, timeline, view, log_compactions=True)
         operations = operations_of(
             view,
             list(view.partitions()),
-            instant=chosen,
-            busy=busy_groups(storage, timeline, view, log_compactions=True),
-            max_file_size=options.get(write_config.MAX_FILE_SIZE),
+            CompactionScope(chosen, busy, options.get(write_config.MAX_FILE_SIZE)),
             wanted=partial(_has_enough, storage, threshold, self.committed),
         )
         if not operations:

@@ -74,10 +74,10 @@ class FileLock(HeldByContext):
         sleep: Callable[[float], None] = time.sleep,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        if settings.get(config.LOCK_PATH) is None:
-            self._storage, folder = storage, META_FOLDER
-        else:
-            self._storage, folder = open_storage(settings.get(config.LOCK_PATH), storage_options), ""
+        elsewhere = settings.get(config.LOCK_PATH)
+        self._storage, folder = storage, META_FOLDER
+        if elsewhere is not None:
+            self._storage, folder = open_storage(elsewhere, storage_options), ""
         if isinstance(self._storage, ConditionalStorage):
             raise ConfigError(
                 f"Cannot {purpose}: FileSystemBasedLockProvider cannot keep the table lock in {self._storage.uri}: "

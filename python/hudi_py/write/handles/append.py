@@ -24,23 +24,17 @@ from hudi_py.model.commit import WriteStat, WrittenFile
 from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.schema import RECORD_KEY
+from hudi_py.transaction.publication import FilePermit
 from hudi_py.write.context import WriteContext
-from hudi_py.write.rows import RowNumbers
-
-_MERGED_LOGS = 8
-"""First table version whose log files are named by their own instant."""
+from hudi_py.write.rows import ChangedSlice, RowNumbers
 
 
 def append_log(
     context: WriteContext,
     slice_: FileSlice,
-    rows: pa.Table,
+    changed: ChangedSlice,
     *,
-    new: pa.Table | None = None,
-    deleted: pa.StringArray | None = None,
-    merged: FileSlice | None = None,
     next_version: int = 1,
-    positions: RowNumbers | None = None,
 ) -> WriteStat:
     """Writes a log file: a data block, a delete block for rows with a delete marker, and one for deleted keys.
 
@@ -49,51 +43,24 @@ def append_log(
 
     Args:
         slice_: the slice the log belongs to: its base instant names the log in table version 6.
-        rows: `_hoodie_record_key`, then the table's columns; may be empty if there are `deleted` keys.
-        new: rows of the same form, whose keys the file group lacks, where `rows` set some columns only.
-        deleted: keys that are deleted whatever came before (ordering value `IntWrapper` 0, as in Java's delete
-            operation).
-        merged: the slice as readers see it if that is another one, with what a pending compaction compacts.
+        changed: the slice as readers see it, with what a pending compaction compacts, and its rows:
+            `_hoodie_record_key`, then the table's columns. Deleted keys have the ordering value `IntWrapper` 0, as in
+            Java's delete operation. With positions, records are written in their order, and their blocks say so; only
+            where there are either rows or deleted keys, and no new rows.
         next_version: table version 6: the first free version of a log of this slice.
-        positions: for each of the `rows`, or else of the `deleted` keys, the row of the base file of `merged` that has
-            its key, all different. Records are then written in this order, and their blocks say so. Only where there
-            are either rows or deleted keys, and no `new` rows.
 
     Raises:
         SchemaMismatchError: a row has no ordering value, and Apache Hudi could not read the table with it.
     """
     started = time.monotonic()
     transaction = context.transaction
-    places: _Places | None = None
-    base = (merged or slice_).base_file
-    if positions is not None and base is not None:
-        order = np.argsort(positions)
-        places = _Places(base.instant, positions[order])
-        if rows.num_rows:
-            rows = rows.take(pa.array(order))
-        elif deleted is not None:
-            deleted = deleted.take(pa.array(order))
-    own_name = transaction.config.version >= _MERGED_LOGS
-    records = _Records(rows, delete_marks(rows, context.settings.merge), new, deleted, places)
+    records = _Records.of(context, changed)
+    rows, new, deleted = records.rows, records.new, records.deleted
     _check_ordering(context, rows, records.deletes)
     if new is not None:
         _check_ordering(context, new, np.zeros(new.num_rows, np.bool_))
-    new_group = slice_.base_file is None  # it may be the first log of its group, and that of its partition
-    if own_name:
-        permit = transaction.publication.permit_log_file(
-            slice_.partition, slice_.file_id, str(context.task), new_group=new_group
-        )
-    else:
-        permit = transaction.publication.permit_log_file(
-            slice_.partition,
-            slice_.file_id,
-            _token_of_its_own(context),
-            base_instant=slice_.base_instant,
-            version=next_version,
-            new_group=new_group,
-        )
-    name = permit.path.rpartition("/")[2]
-    parsed = parse_log_file_name(name)
+    permit = _permit(context, slice_, next_version)
+    parsed = parse_log_file_name(permit.path.rpartition("/")[2])
     size = 0
     ranges: list[ColumnRanges] = []
     with transaction.publication.writing(permit) as sink:
@@ -101,7 +68,7 @@ def append_log(
             size += sink.write(piece)
     if context.sidecar is not None and parsed is not None:
         log = LogFile(slice_.partition, parsed, size)
-        context.action.keep_sidecar(_sidecar(context, merged or slice_, log, records, ranges), permit.path)
+        context.action.keep_sidecar(_sidecar(context, changed.slice_, log, records, ranges), permit.path)
     context.progress.wrote(size)
     inserts = 0 if new is None else new.num_rows
     marked = int(records.deletes.sum())
@@ -116,14 +83,14 @@ def append_log(
         deletes=marked + (0 if deleted is None else len(deleted)),
         took_ms=int((time.monotonic() - started) * 1000),
     )
-    if own_name:
+    if transaction.config.logs_named_by_instant:
         return WriteStat.of_log_file(written, transaction.instant)
     return WriteStat.of_log_file(written, slice_.base_instant, slice_before=slice_)
 
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """What goes into one log; see `append_log`."""
+    """What goes into one log, in its order."""
 
     rows: pa.Table
     deletes: Mask
@@ -131,6 +98,33 @@ class _Records:
     new: pa.Table | None
     deleted: pa.StringArray | None
     places: _Places | None
+
+    @classmethod
+    def of(cls, context: WriteContext, changed: ChangedSlice) -> _Records:
+        rows, deleted, base, positions = changed.updates, changed.deleted, changed.slice_.base_file, changed.positions
+        places: _Places | None = None
+        if positions is not None and base is not None:
+            order = np.argsort(positions)
+            places = _Places(base.instant, positions[order])
+            if rows.num_rows:
+                rows = rows.take(pa.array(order))
+            elif deleted is not None:
+                deleted = deleted.take(pa.array(order))
+        return cls(rows, delete_marks(rows, context.settings.merge), changed.new, deleted, places)
+
+
+def _permit(context: WriteContext, slice_: FileSlice, next_version: int) -> FilePermit:
+    transaction, group = context.transaction, (slice_.partition, slice_.file_id)
+    new_group = slice_.base_file is None  # it may be the first log of its group, and that of its partition
+    if transaction.config.logs_named_by_instant:
+        return transaction.publication.permit_log_file(*group, str(context.task), new_group=new_group)
+    return transaction.publication.permit_log_file(
+        *group,
+        _token_of_its_own(context),
+        base_instant=slice_.base_instant,
+        version=next_version,
+        new_group=new_group,
+    )
 
 
 def _blocks(

@@ -63,6 +63,15 @@ class _Counts:
     made: int = 0
     """Rows made of old ones and incoming ones."""
 
+    @property
+    def replaced(self) -> int:
+        """Old rows that the new file lacks."""
+        return self.base - self.kept
+
+    def deleted(self, *, folds: bool) -> int:
+        """Old rows that were deleted. With `folds`, all others are kept or made into others."""
+        return self.replaced if folds else self.replaced - self.won
+
 
 def updates_of(rows: pa.Table, context: WriteContext, *, deleted: pa.StringArray | None = None) -> Updates:
     """Incoming rows (`_hoodie_record_key`, then the table's columns) as versions of their keys. `deleted`: other keys,
@@ -146,11 +155,8 @@ def merge_base_file(
         ) as changes,
     ):
         old = _old_rows(context, base, handle.name, counts)
-        watched = None
         folds = updates is not None and (updates.records.partial or context.settings.merge.folds)
-        if updates is not None and (handle.sidecar is not None or not keys_tagged):
-            known = keys_tagged or handle.sidecar is None
-            watched = _Watched(updates, only_deletes=known and not context.settings.merge.folds)
+        watched = _watched(context, handle, updates, keys_tagged=keys_tagged)
         if watched is not None:
             old = watched.before(old)
         watch = None if changes is None else changes.add
@@ -167,15 +173,22 @@ def merge_base_file(
             if changes is not None:
                 changes.add(None, batch)
             added += batch.num_rows
-        replaced = counts.base - counts.kept
-        deleted = replaced - counts.won
-        if folds:  # of the old rows, all but deleted ones are kept or made into others
-            deleted = replaced
-        elif watched is not None and not keys_tagged:
+        deleted = counts.deleted(folds=folds)
+        if watched is not None and not keys_tagged and not folds:
             deleted = watched.num_deleted
-        changed = replaced - deleted + counts.made
+        changed = counts.replaced - deleted + counts.made
         stat = handle.finish(inserts=added + counts.won - (changed - counts.made), updates=changed, deletes=deleted)
         return stat if changes is None else replace(stat, cdc_stats=changes.finish())
+
+
+def _watched(
+    context: WriteContext, handle: BaseFileHandle, updates: Updates | None, *, keys_tagged: bool
+) -> _Watched | None:
+    """The keys of updates to look for in the old file and the new one; None: it does not matter where they are."""
+    if updates is None or (handle.sidecar is None and keys_tagged):
+        return None
+    known = keys_tagged or handle.sidecar is None
+    return _Watched(updates, only_deletes=known and not context.settings.merge.folds)
 
 
 class _Watched:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import pyarrow as pa
@@ -172,17 +172,9 @@ class PartitionWriter:
         if not placed.updates.num_rows and placed.new is None and placed.deleted is None:
             return
         target = self._for_write.get(placed.slice_.file_id, placed.slice_)
-        append = partial(
-            append_log,
-            self._context,
-            target,
-            placed.updates,
-            new=placed.new,
-            deleted=placed.deleted,
-            merged=placed.slice_,
-            next_version=self._next_log_version(target),
-            positions=placed.positions if self._notes_positions(placed.slice_) else None,
-        )
+        if not self._notes_positions(placed.slice_):
+            placed = replace(placed, positions=None)
+        append = partial(append_log, self._context, target, placed, next_version=self._next_log_version(target))
         self._submit(lambda: [append()], placed.num_bytes)
 
     def _notes_positions(self, slice_: FileSlice) -> bool:

@@ -192,9 +192,7 @@ def _everywhere(
         if merges:
             merge_and_relocate(context, searched, held, moved, moves=moves)
         else:
-            reader = context.key_reader() if moves else None
-            order = PLACE.name if one_per_key else None
-            relocate(searched, held, moved, reader, context.transaction.view, merge, order=order)
+            relocate(searched, held, moved, context, moves=moves, order=PLACE.name if one_per_key else None)
         yield found(moved, {}, True)
 
 

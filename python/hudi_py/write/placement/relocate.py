@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.formats.arrays import combined, in_schema
-from hudi_py.merge import MergeSettings, delete_marks, find_winners
+from hudi_py.merge import delete_marks, find_winners
 from hudi_py.merge.reduce import row_versions
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.view import FileSystemView
+from hudi_py.write.context import WriteContext
 from hudi_py.write.index import GlobalIndex
 from hudi_py.write.placement.combine import losing_keys
 from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, one_row_per_key, without_keys
@@ -59,10 +60,9 @@ def relocate(
     index: GlobalIndex,
     held: PartitionedRows,
     into: PartitionedRows,
-    reader: KeyReader | None,
-    view: FileSystemView,
-    settings: MergeSettings,
+    context: WriteContext,
     *,
+    moves: bool,
     order: str | None,
 ) -> None:
     """Locates rows, and moves those whose key is in another partition to their own: a new row there, and one with
@@ -70,11 +70,13 @@ def relocate(
     against the stored row.
 
     Args:
-        reader: of stored rows; None: every row stays with its key.
+        moves: whether rows move; otherwise every row stays with its key.
         held: rows by the partitions that they ask for.
         into: gets them as `LocatedRows.packed`, by the partitions that they are written to.
         order: keep the row of each key that wins within the input, whose order this column has. None: keep all.
     """
+    view, settings = context.transaction.view, context.settings.merge
+    reader = context.key_reader() if moves else None
     losing = {} if order is None else losing_keys(held, settings, order=order, packed=False)
     for partition in held.partitions:
         rows = held.table(partition)

@@ -293,35 +293,11 @@ def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
         return normalise_type(kind.value_type, path)
     if types.is_integer(kind):
         return _integer(kind, path)
-    if types.is_boolean(kind) or types.is_float32(kind) or types.is_float64(kind) or types.is_null(kind):
-        return kind
-    if types.is_float16(kind):
-        return pa.float32()
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return pa.string()
-    binary = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
-    if any(check(kind) for check in binary):
-        return pa.binary()
-    if types.is_decimal(kind) and kind.precision <= 38 and kind.scale >= 0:
-        return pa.decimal128(kind.precision, kind.scale)
-    if types.is_date(kind):
-        return pa.date32()
-    if types.is_timestamp(kind):
-        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    scalar = _scalar(kind)
+    if scalar is not None:
+        return scalar
     if types.is_struct(kind):
-        if not kind.num_fields:
-            raise SchemaMismatchError(
-                f"Column '{path}' is a struct without fields, which no Hudi table can hold; leave it out"
-            )
-        _check_names(kind, f"{path}.")
-        for member in kind:
-            for name in _SPARKS_OWN:
-                if (member.metadata or {}).get(name.encode()) == b"true":
-                    raise SchemaMismatchError(
-                        f"Column '{path}' has Spark's type {name}, which cannot be written yet; leave it out, or "
-                        "cast it to a text, to binary or to a struct"
-                    )
-        return pa.struct([_normalise_field(field, f"{path}.{field.name}") for field in kind])
+        return _struct(kind, path)
     if types.is_map(kind):
         if not normalise_type(kind.key_type, f"{path}.key").equals(pa.string()):
             _refuse(kind, path)
@@ -329,6 +305,45 @@ def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
     if _is_list(kind):
         return pa.list_(_normalise_field(kind.value_field, f"{path}.element").with_name("element"))
     return _refuse(kind, path)
+
+
+_BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+
+
+def _scalar(kind: pa.DataType) -> pa.DataType | None:
+    """The type in which a table holds scalars other than integers; None: it holds no such type, or it is nested."""
+    types = pa.types
+    if types.is_boolean(kind) or types.is_float32(kind) or types.is_float64(kind) or types.is_null(kind):
+        return kind
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if any(check(kind) for check in _BINARY):
+        return pa.binary()
+    if types.is_decimal(kind) and kind.precision <= 38 and kind.scale >= 0:
+        return pa.decimal128(kind.precision, kind.scale)
+    if types.is_date(kind):
+        return pa.date32()
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    return None
+
+
+def _struct(kind: pa.StructType, path: str) -> pa.DataType:
+    if not kind.num_fields:
+        raise SchemaMismatchError(
+            f"Column '{path}' is a struct without fields, which no Hudi table can hold; leave it out"
+        )
+    _check_names(kind, f"{path}.")
+    for member in kind:
+        for name in _SPARKS_OWN:
+            if (member.metadata or {}).get(name.encode()) == b"true":
+                raise SchemaMismatchError(
+                    f"Column '{path}' has Spark's type {name}, which cannot be written yet; leave it out, or "
+                    "cast it to a text, to binary or to a struct"
+                )
+    return pa.struct([_normalise_field(field, f"{path}.{field.name}") for field in kind])
 
 
 def _normalise_field(field: pa.Field, path: str) -> pa.Field:

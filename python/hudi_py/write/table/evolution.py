@@ -108,16 +108,28 @@ class WriteSchema:
         return result
 
 
+@dataclass(frozen=True, slots=True)
+class EvolutionRules:
+    """How a write may change the schema of its table."""
+
+    fixed: tuple[str, ...] = ()
+    """Dotted names of record key and partition fields, which are always needed, and keep their type: their text would
+    change."""
+    numeric_only: tuple[str, ...] = ()
+    """Columns that may be widened among numbers only: ordering fields."""
+    set_null: bool = False
+    """Whether other columns that the data lacks, and members of structs, become null; otherwise they are required."""
+    partial: bool = False
+    """Whether the data may lack whole columns, except `fixed` ones and those that may not be null."""
+    widen: bool = False
+    """Whether columns become any wider type that Apache Hudi gives them (`hoodie.py.write.widen.columns`)."""
+
+
 def write_schema(
     table_avro: Mapping[str, Any] | None,
     incoming: pa.Schema,
     table_name: str,
-    *,
-    set_null_for_missing: bool = False,
-    partial: bool = False,
-    widen: bool = False,
-    fixed: Sequence[str] = (),
-    numeric_only: Sequence[str] = (),
+    rules: EvolutionRules | None = None,
 ) -> WriteSchema:
     """The schema to write `incoming` with.
 
@@ -125,11 +137,7 @@ def write_schema(
         table_avro: the table's Avro record without meta columns; None for a table without any.
         incoming: normalised schema of the data (`read_input`).
         table_name: names the record of a new table's schema.
-        set_null_for_missing: columns that the data lacks become null, except those of `fixed`.
-        partial: the data may lack columns, except those of `fixed` and those that may not be null.
-        widen: columns become any wider type that Apache Hudi gives them (`hoodie.py.write.widen.columns`).
-        fixed: columns whose type may not change (record key and partition fields: their text would).
-        numeric_only: columns that may be widened among numbers only (ordering fields).
+        rules: how the schema may change; by default the data has all columns, and none is widened.
 
     Raises:
         SchemaMismatchError: names the column, both types and what to do.
@@ -139,7 +147,7 @@ def write_schema(
         avro = avro_schema(incoming, *record_name(table_name))
         return WriteSchema(_dump(avro), arrow_schema(avro))
     table = arrow_schema(dict(table_avro))
-    merge = _Merge(tuple(fixed), tuple(numeric_only), set_null_for_missing, partial, widen, [])
+    merge = _Merge(rules or EvolutionRules(), [])
     merged = merge.fields(list(table), list(incoming), "")
     if not merge.changes:
         return WriteSchema(_dump(table_avro), table)
@@ -207,14 +215,7 @@ def existing_schema(table_avro: Mapping[str, Any]) -> WriteSchema:
 class _Merge:
     """Merges the columns of a table with those of data."""
 
-    fixed: tuple[str, ...]
-    """Dotted names of record key and partition fields, which are always needed and keep their type."""
-    numeric_only: tuple[str, ...]
-    set_null: bool
-    """Whether other missing columns, and members of structs, become null; otherwise they are required."""
-    partial: bool
-    """Whether whole columns may be missing."""
-    widen: bool
+    rules: EvolutionRules
     changes: list[SchemaChange]
 
     def fields(self, table: list[pa.Field], incoming: list[pa.Field], path: str) -> list[pa.Field]:
@@ -230,7 +231,7 @@ class _Merge:
                 result.append(field)
             elif found is not None:
                 result.append(field.with_type(self._type(field.type, found.type, where)))
-            elif (self.set_null or (self.partial and not path)) and field.nullable and not self._is_fixed(where):
+            elif self._may_lack(field, path, where):
                 result.append(field)
             else:
                 raise SchemaMismatchError(
@@ -242,8 +243,13 @@ class _Merge:
             result.append(field.with_nullable(True))  # the rows already there have none
         return result
 
+    def _may_lack(self, field: pa.Field, path: str, where: str) -> bool:
+        """Whether the data may be without a column, or a member of a struct, of the table."""
+        lacks = self.rules.set_null or (self.rules.partial and not path)
+        return lacks and field.nullable and not self._is_fixed(where)
+
     def _is_fixed(self, column: str) -> bool:
-        return any(f"{name}.".startswith(f"{column}.") for name in self.fixed)
+        return any(f"{name}.".startswith(f"{column}.") for name in self.rules.fixed)
 
     def _advice(self, field: pa.Field, where: str, path: str, new: Sequence[pa.Field]) -> str:
         close = _nearest(field, new)
@@ -282,10 +288,10 @@ class _Merge:
             "key or partition"
             if self._is_fixed(path)
             else "ordering"
-            if path in self.numeric_only and not (_is_number(table) and _is_number(incoming))
+            if path in self.rules.numeric_only and not (_is_number(table) and _is_number(incoming))
             else None
         )
-        if widens and role is None and (self.widen or holds_exactly(incoming, table)):
+        if widens and role is None and (self.rules.widen or holds_exactly(incoming, table)):
             self.changes.append(SchemaChange(path, str(table), str(incoming)))
             return incoming
         if may_hold(table, incoming):
