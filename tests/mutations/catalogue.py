@@ -351,8 +351,8 @@ MUTATIONS: Final = (
     Mutation(
         "SQL: INSERT takes every query by position",
         CONNECTOR + "dialect/insert.py",
-        "        named = _named(target, query.schema, expected) or by_place\n",
-        "        named = by_place\n",
+        "    return _named(target, query, expected) or by_place\n",
+        "    return by_place\n",
         "tests/connector/test_dialect_insert.py::test_names_or_places",
     ),
     Mutation(

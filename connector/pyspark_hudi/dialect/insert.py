@@ -155,14 +155,11 @@ def aligned(
     """
     query = query.drop(*META_FIELDS)
     fixed = _fixed(target, spec)
-    if by_name:
-        columns_given: Sequence[str] | None = query.columns
-    else:
-        columns_given = columns
-    if columns_given is not None:
-        named = [target.field(name).name for name in columns_given]
-    else:
+    listed = query.columns if by_name else columns
+    if listed is None:
         named = _all_columns(target, query.schema, fixed)
+    else:
+        named = [target.field(name).name for name in listed]
     if len(set(named)) < len(named) or set(named) & set(fixed):
         raise SchemaMismatchError(f"Cannot insert into the table {target.shown}: a column is given twice")
     if len(named) != len(query.columns):
