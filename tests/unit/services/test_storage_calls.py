@@ -132,12 +132,12 @@ def test_a_plan_is_made_and_begun_under_one_lock(tmp_path: Path, service: str, c
         upsert(tmp_path / "t", kind, DATA, options)
     table = hudi_py.open_table(str(tmp_path / "t"), options)
     created.clear()
-    assert table.run_service(service).instant is not None
+    assert table.services.run(service).instant is not None
     assert created.count(".hoodie/lock") == 2, "to begin and to commit"
     for _ in range(3):
         upsert(tmp_path / "t", kind, DATA, options)
     resolved = write_configuration(options)
-    call = ServiceCall(service, str(tmp_path / "t"), resolved, metadata_writer(resolved))
+    call = ServiceCall(str(tmp_path / "t"), resolved, metadata_writer(resolved), service)
     created.clear()
     begun = begin(call, None, plans=True)
     assert begun.work is not None
