@@ -15,7 +15,6 @@ from hudi_py.config import read as read_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
-from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, backticked
 from pyspark_hudi import calls, catalog
 from pyspark_hudi.dialect.columns import columns_of
@@ -254,7 +253,7 @@ def _like(tables: Tables, definition: Definition) -> StructType:
             schema = tables.spark.table(name).schema
         definition.partitions = [each.name for each in columns if each.isPartition]
         return StructType([each for each in schema if each.name not in META_FIELDS])
-    given = _given_at_creation(source.config)
+    given = _given_at_creation(source)
     named = {_KEYS.get(key.lower(), key) for key in definition.properties}
     kept = {} if source.is_path or source.of_catalog else catalog.properties_of(tables.spark, source.name)
     kept = {key: value for key, value in kept.items() if key.startswith("hoodie.")}
@@ -264,8 +263,9 @@ def _like(tables: Tables, definition: Definition) -> StructType:
     return source.schema
 
 
-def _given_at_creation(config: TableConfig) -> dict[str, str]:
+def _given_at_creation(source: StatementTarget) -> dict[str, str]:
     """The options with which a table like this one can be made."""
+    config = source.config
     given: dict[str, str] = {}
     for option in table_config.OPTIONS:
         stored = next((config.properties[key] for key in option.keys if config.properties.get(key)), None)
