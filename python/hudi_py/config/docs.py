@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
-from hudi_py.config import harmless, refused
+from hudi_py.config import (
+    clustering,
+    compaction,
+    concurrency,
+    harmless,
+    incremental,
+    indexes,
+    interop,
+    read,
+    refused,
+    services,
+    table,
+    write,
+)
 from hudi_py.config.option import Option, Policy
 from hudi_py.config.options import SECRET_PREFIX, SECTIONS, STORAGE_PREFIX
 
@@ -27,10 +41,34 @@ suggests the nearest known one. A write refuses an option that contradicts the t
 - Keys that begin with `hoodie.py.`, and `columns` and `filter`, are hudi-py's own.
 """
 
+_COMMON: Final = {
+    "A new table": (
+        table.TABLE_NAME,
+        table.RECORD_KEY,
+        table.PARTITION_PATH,
+        table.ORDERING,
+        table.TABLE_TYPE,
+        table.HIVE_STYLE,
+    ),
+    "A write": (write.OPERATION, write.INDEX_TYPE, write.SMALL_FILE_LIMIT, write.MAX_FILE_SIZE),
+    "A read": (read.QUERY_TYPE, read.AS_OF_INSTANT, incremental.BEGIN, incremental.END, read.KEYS),
+    "Indexes": (indexes.METADATA_ENABLE, indexes.DATA_SKIPPING, indexes.GLOBAL_RECORD_INDEX, indexes.COLUMN_STATS),
+    "After a commit": (
+        services.CLEAN_COMMITS_RETAINED,
+        services.ARCHIVE_MAX_COMMITS,
+        compaction.INLINE,
+        compaction.MAX_DELTA_COMMITS,
+        clustering.INLINE,
+    ),
+    "Several writers": (concurrency.MODE, concurrency.LOCK_PROVIDER),
+    "Catalogs": (interop.ENABLED, interop.MODE),
+}
+"""What most users set."""
+
 
 def options_page() -> str:
     """Renders the page as Markdown."""
-    parts = [_HEAD]
+    parts = [_HEAD, *_common()]
     for title, options in SECTIONS.items():
         parts += [f"## {title}\n", *(_honoured(option) for option in options if not option.internal)]
     parts += [
@@ -52,6 +90,24 @@ def options_page() -> str:
         "",
     ]
     return "\n".join(parts)
+
+
+def _common() -> Iterator[str]:
+    """The options that most users set, as links into the page."""
+    yield "## Commonly set\n"
+    yield "| | option | default | what it sets |"
+    yield "|---|---|---|---|"
+    for task, options in _COMMON.items():
+        for option in options:
+            first = _cell(option.help.split(". ")[0].rstrip("."))
+            title = task if option is options[0] else ""
+            yield f"| {title} | [`{option.key}`](#{_anchor(option)}) | {default_of(option)} | {first} |"
+    yield ""
+
+
+def _anchor(option: Option[Any]) -> str:
+    """The id of an option's heading in the site (Python-Markdown's `toc`)."""
+    return option.key.lower().replace(".", "")
 
 
 def _honoured(option: Option[Any]) -> str:
