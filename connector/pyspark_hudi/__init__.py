@@ -14,14 +14,18 @@ the calling thread write.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from hudi_py.write.dml.distributed import MergeBuilder, WriteResult
+    from pyspark_hudi.catalog import register_sql
+    from pyspark_hudi.dialect.run import sql
+    from pyspark_hudi.hooks import disable, enable
+    from pyspark_hudi.services import run_service
+    from pyspark_hudi.session import register
+    from pyspark_hudi.statements import delete_from, merge_into, update
+    from pyspark_hudi.table import read_table
+    from pyspark_hudi.table_writer import write_table
 
 __all__ = [
     "delete_from",
@@ -37,205 +41,47 @@ __all__ = [
     "write_table",
 ]
 
+_MODULES: Final = {
+    "delete_from": "statements",
+    "disable": "hooks",
+    "enable": "hooks",
+    "merge_into": "statements",
+    "read_table": "table",
+    "register": "session",
+    "register_sql": "catalog",
+    "run_service": "services",
+    "sql": "dialect.run",
+    "update": "statements",
+    "write_table": "table_writer",
+}
+"""The modules of the functions. They are imported when a function is first asked for: Spark imports this package
+whenever it looks up a data source, of any format."""
+
 _failure: Exception | None = None
 # Spark imports every package named `pyspark_*` when it looks for data sources. If one import fails, Spark finds no data
 # source at all, so this one must not fail, not even with an older Spark or none.
 try:
     from pyspark_hudi.source import DefaultSource
-except Exception as error:  # from errors of the imported modules, see `_check`
+except Exception as error:  # raised by the first use of a function, see `__getattr__`
     _failure = error
 else:
     __all__ += ["DefaultSource"]
 
 
-def register(spark: SparkSession, name: str = "hudi-py") -> None:
-    """Registers the format `hudi-py`, optionally under a second name, and the table functions with a session: see
-    `pyspark_hudi.session.register`.
+def __getattr__(name: str) -> Any:
+    """Return a function of the package.
 
     Raises:
-        ImportError: this Python environment, or that of Spark's workers, lacks what the data source needs.
+        ImportError: this Python environment lacks what the data source needs.
     """
-    _check()
-    from pyspark_hudi import session
-
-    session.register(spark, name)
-
-
-def register_sql(
-    spark: SparkSession,
-    name: str | None = None,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    options: Mapping[str, str] | None = None,
-    temporary: bool = False,
-) -> None:
-    """Registers the table functions with a session and, with a name and a path, a table with Spark SQL: see
-    `pyspark_hudi.catalog.register_sql`.
-
-    Raises:
-        ImportError: as `register`.
-    """
-    _check()
-    from pyspark_hudi import catalog
-
-    catalog.register_sql(spark, name, None if path is None else os.fspath(path), options=options, temporary=temporary)
-
-
-def enable(spark: SparkSession, name: str = "hudi-py") -> None:
-    """Makes `spark.read.format("hudi-py")` of a session read as `read_table` does, optionally under a second name: see
-    `pyspark_hudi.hooks.enable`.
-
-    Raises:
-        ImportError: as `register`.
-    """
-    _check()
-    from pyspark_hudi import hooks
-
-    hooks.enable(spark, name)
-
-
-def disable(spark: SparkSession) -> None:
-    """Undoes `enable(spark)`: see `pyspark_hudi.hooks.disable`."""
-    _check()
-    from pyspark_hudi import hooks
-
-    hooks.disable(spark)
-
-
-def read_table(
-    spark: SparkSession,
-    path: str | os.PathLike[str],
-    *,
-    columns: Sequence[str] | None = None,
-    filter: str | None = None,
-    options: Mapping[str, str] | None = None,
-) -> DataFrame:
-    """Reads a table in the fastest way: see `pyspark_hudi.table.read_table`.
-
-    Raises:
-        ImportError: as `register`.
-    """
-    _check()
-    from pyspark_hudi import table
-
-    return table.read_table(spark, os.fspath(path), columns=columns, filter=filter, options=options)
-
-
-def write_table(
-    df: DataFrame,
-    path: str | os.PathLike[str],
-    *,
-    operation: str = "upsert",
-    options: Mapping[str, Any] | None = None,
-) -> WriteResult:
-    """Writes a DataFrame with Spark's tasks, at any size: see `pyspark_hudi.table_writer.write_table`.
-
-    Raises:
-        ImportError: as `register`.
-    """
-    _check()
-    from pyspark_hudi import table_writer
-
-    return table_writer.write_table(df, os.fspath(path), operation=operation, options=options)
-
-
-def update(
-    spark: SparkSession,
-    path: str | os.PathLike[str],
-    set: Mapping[str, object],
-    filter: str | None = None,
-    *,
-    options: Mapping[str, Any] | None = None,
-) -> WriteResult:
-    """Sets columns of the rows for which a condition is true: see `pyspark_hudi.statements.update`.
-
-    Raises:
-        ImportError: as `register`.
-    """
-    _check()
-    from pyspark_hudi import statements
-
-    return statements.update(spark, os.fspath(path), set, filter, options=options)
-
-
-def delete_from(
-    spark: SparkSession, path: str | os.PathLike[str], filter: str, *, options: Mapping[str, Any] | None = None
-) -> WriteResult:
-    """Deletes the rows for which a condition is true: see `pyspark_hudi.statements.delete_from`.
-
-    Raises:
-        ImportError: as `register`.
-    """
-    _check()
-    from pyspark_hudi import statements
-
-    return statements.delete_from(spark, os.fspath(path), filter, options=options)
-
-
-def merge_into(
-    spark: SparkSession,
-    path: str | os.PathLike[str],
-    source: DataFrame,
-    on: str | Iterable[str],
-    *,
-    source_alias: str = "s",
-    target_alias: str = "t",
-    options: Mapping[str, Any] | None = None,
-) -> MergeBuilder:
-    """Merges a DataFrame into a table: see `pyspark_hudi.statements.merge_into`.
-
-    Raises:
-        ImportError: as `register`.
-    """
-    _check()
-    from pyspark_hudi import statements
-
-    return statements.merge_into(
-        spark,
-        os.fspath(path),
-        source,
-        on,
-        source_alias=source_alias,
-        target_alias=target_alias,
-        options=options,
-    )
-
-
-def sql(spark: SparkSession, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:
-    """Runs a statement of Spark SQL that may concern Hudi tables: see `pyspark_hudi.dialect.run.sql`.
-
-    Raises:
-        ImportError: as `register`.
-    """
-    _check()
-    from pyspark_hudi.dialect import run
-
-    return run.sql(spark, text, args)
-
-
-def run_service(
-    spark: SparkSession,
-    path: str | os.PathLike[str],
-    name: str,
-    *,
-    phase: str | None = None,
-    instant: str | int | None = None,
-    options: Mapping[str, Any] | None = None,
-    **arguments: Any,
-) -> dict[str, Any]:
-    """Runs a table service by name on Spark's tasks and returns its report. For names, arguments, report and errors see
-    `pyspark_hudi.services.run_service`.
-
-    Raises:
-        ImportError: as `register`.
-    """
-    _check()
-    from pyspark_hudi import services
-
-    path = os.fspath(path)
-    return services.run_service(spark, path, name, phase=phase, instant=instant, options=options, **arguments)
-
-
-def _check() -> None:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _failure is not None:
         raise ImportError(f"The data source hudi-py cannot be used in this environment: {_failure}") from _failure
+    function = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return function
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
@@ -43,7 +44,7 @@ _PATH = re.compile(r"WITH \(`path` = '((?:[^'\\]|\\.)*)'")
 def register_sql(
     spark: SparkSession,
     name: str | None = None,
-    path: str | None = None,
+    path: str | os.PathLike[str] | None = None,
     *,
     options: Mapping[str, str] | None = None,
     temporary: bool = False,
@@ -72,6 +73,7 @@ def register_sql(
         ConfigError: only one of `name` and `path` is given, the name is in use, or options contain credentials, which
             everyone could read in the catalog.
     """
+    path = None if path is None else os.fspath(path)
     for function, handler in FUNCTIONS.items():
         if not spark.catalog.functionExists(function):
             spark.udtf.register(function, cast(UserDefinedTableFunction, udtf(handler, useArrow=False)))

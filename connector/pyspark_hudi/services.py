@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 def run_service(
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     name: str,
     *,
     phase: str | None = None,
@@ -67,6 +68,7 @@ def run_service(
         HudiError: the same errors as the call of `Table` raises.
         pyspark.errors.PySparkException: Spark failed.
     """
+    path = os.fspath(path)
     call = check_call(name, phase, None if instant is None else str(instant), arguments)
     request = calls.ServiceRequest(path, given_options(options), name, tuple(call.arguments.items()))
     if call.service.plans is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -46,7 +47,7 @@ Step = Callable[[SpreadSteps, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch
 
 def update(
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     set: Mapping[str, object],
     filter: str | None = None,
     *,
@@ -65,13 +66,14 @@ def update(
         HudiError: as `Table.update`; nothing was written.
         pyspark.errors.PySparkException: Spark failed.
     """
+    path = os.fspath(path)
     if filter is not None:
         _check_text("update", path, filter)
     return run(spark, path, Update(dict(set), filter), options)
 
 
 def delete_from(
-    spark: SparkSession, path: str, filter: str, *, options: Mapping[str, Any] | None = None
+    spark: SparkSession, path: str | os.PathLike[str], filter: str, *, options: Mapping[str, Any] | None = None
 ) -> WriteResult:
     """Deletes the rows for which a condition is true, as `hudi_py.Table.delete_where` does; see `update`.
 
@@ -79,13 +81,14 @@ def delete_from(
         HudiError: as `Table.delete_where`; nothing was written.
         pyspark.errors.PySparkException: Spark failed.
     """
+    path = os.fspath(path)
     _check_text("delete from", path, filter)
     return run(spark, path, Delete(filter), options)
 
 
 def merge_into(
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     source: DataFrame | Callable[[], DataFrame],
     on: str | Iterable[str],
     *,
@@ -111,6 +114,7 @@ def merge_into(
         HudiError: by `execute()`, as a merge by `Table.merge`; nothing was written.
         pyspark.errors.PySparkException: Spark failed.
     """
+    path = os.fspath(path)
     named = (on,) if isinstance(on, str) else tuple(on)
     plan = MergePlan(named, (), source_alias, target_alias)
     return MergeBuilder(plan, lambda made: run(spark, path, made, options, source))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -96,7 +97,7 @@ decides."""
 
 def read_table(
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
     filter: str | None = None,
@@ -124,6 +125,7 @@ def read_table(
         HistoryCleanedError: a file was cleaned during this call.
         pyspark.errors.PySparkException: Spark failed.
     """
+    path = os.fspath(path)
     given = option_texts(options or {})
     if read_config.VIEW.key in given:
         raise ConfigError(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,7 @@ _TASK_BYTES = 64 * 1024 * 1024
 
 
 def write_table(
-    df: DataFrame, path: str, *, operation: str = "upsert", options: Mapping[str, Any] | None = None
+    df: DataFrame, path: str | os.PathLike[str], *, operation: str = "upsert", options: Mapping[str, Any] | None = None
 ) -> WriteResult:
     """Writes a DataFrame to a table as one commit, with work and memory spread over Spark's tasks.
 
@@ -87,6 +88,7 @@ def write_table(
             read rows of this table for `df`, and another write has changed their file groups since: read it again.
         pyspark.errors.PySparkException: Spark failed.
     """
+    path = os.fspath(path)
     spark, columns = df.sparkSession, arrow_schema(df.schema)
     given = saying_seen(df, path, given_options(options))
 
