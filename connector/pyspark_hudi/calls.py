@@ -16,7 +16,7 @@ from hudi_py.schema.changes import changes_of
 from hudi_py.services import distributed as services
 from hudi_py.services.distributed import BegunPlan, ServiceCall, UnitPart, Work
 from hudi_py.storage import Storage, open_storage, with_durability
-from hudi_py.transaction.locks.choose import table_lock
+from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.wiring import IndexChange, after_commit, announcing, metadata_writer, write_configuration
 from hudi_py.write import distributed as writes

@@ -40,10 +40,9 @@ from hudi_py.wiring import (
     write_configuration,
 )
 from hudi_py.write.api import create_empty_table, existing_table, naming_partitions, write_options, write_rows
-from hudi_py.write.dml.bound import Statement
 from hudi_py.write.dml.merge import Merge, MergeBuilder
 from hudi_py.write.dml.merge_plan import MergePlan
-from hudi_py.write.dml.run import run_statement
+from hudi_py.write.dml.run import Statement, run_statement
 from hudi_py.write.dml.statements import Delete, Update
 from hudi_py.write.result import WriteResult
 from hudi_py.write.rows.input import read_input

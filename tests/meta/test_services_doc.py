@@ -23,7 +23,7 @@ from hudi_py.services.clean import CleanReport
 from hudi_py.services.clustering.service import ClusteringReport
 from hudi_py.services.compaction import CompactionReport
 from hudi_py.services.descriptor import Service
-from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.services.recovery.restore import RestoreReport
 from hudi_py.services.recovery.rollback import RollbackReport
 from hudi_py.services.recovery.savepoint import SavepointReport

@@ -644,7 +644,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "first write: a planned write goes on in a table that was made anew",
-        CORE + "transaction/first_write.py",
+        CORE + "transaction/handle.py",
         "    if not same_settings(known.properties, table.properties):\n",
         "    if False:\n",
         "tests/unit/write/test_first_write.py",
@@ -1005,7 +1005,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "global index: the row of the old partition stays when a key moves",
-        CORE + "write/placement/relocate.py",
+        CORE + "write/placement/combine.py",
         "            add_located(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), ",
         "            dict(",
         "tests/unit/write/test_record_index_tagging.py",
@@ -1033,7 +1033,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "stored rows: a table without meta columns takes a key that readers compute otherwise",
-        CORE + "write/table/stored.py",
+        CORE + "write/table/support.py",
         "    if keygen.single_key_form_varies and keygen.names_single_key:\n",
         "    if keygen.single_key_form_varies and not keygen.names_single_key:\n",
         "tests/unit/write/test_stored_rows.py",
@@ -1054,7 +1054,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "stored rows: statements in logs leave out the columns of virtual keys",
-        CORE + "write/combinations.py",
+        CORE + "write/operation.py",
         "config.has_extended_log_blocks and config.populates_meta_fields\n",
         "config.has_extended_log_blocks\n",
         "tests/unit/write/test_stored_rows.py",
@@ -1062,21 +1062,21 @@ MUTATIONS: Final = (
     # -- transactions ------------------------------------------------------------------------------------------------
     Mutation(
         "conflicts: another completed write is no conflict",
-        CORE + "transaction/conflicts/single_writer.py",
+        CORE + "transaction/conflicts/policy.py",
         '                raise _conflict(own, instant, f"({metadata.operation}) has been completed", _AGAIN)\n',
         "                continue\n",
         "tests/unit/transaction/test_conflicts.py",
     ),
     Mutation(
         "conflicts: a compaction scheduled meanwhile is no conflict",
-        CORE + "transaction/conflicts/single_writer.py",
+        CORE + "transaction/conflicts/policy.py",
         "                overlap = rewritten & groups if instant.time > own else frozenset()\n",
         "                overlap = rewritten & groups if instant.time < own else frozenset()\n",
         "tests/unit/transaction/test_conflicts.py",
     ),
     Mutation(
         "conflicts: a clustering of the same file group is no conflict",
-        CORE + "transaction/conflicts/single_writer.py",
+        CORE + "transaction/conflicts/policy.py",
         "                overlap = scope.touched & groups\n",
         "                continue\n",
         "tests/unit/transaction/test_conflicts.py",
@@ -1665,14 +1665,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "statistics: bytes of decimals are compared as bytes",
-        CORE + "metadata_write/encoding/payloads.py",
+        CORE + "metadata_write/encoding/records.py",
         '    if scale is None or not isinstance(held["value"], bytes):\n',
         "    if scale is not None:\n",
         "tests/unit/metadata_write/test_compact.py tests/unit/metadata_write/test_verify.py",
     ),
     Mutation(
         "statistics: texts are united by UTF-16",
-        CORE + "metadata_write/encoding/payloads.py",
+        CORE + "metadata_write/encoding/records.py",
         'value.encode("utf-8", "surrogatepass")',
         'value.encode("utf-16-be", "surrogatepass")',
         "tests/unit/metadata_write/test_compact.py",
@@ -1687,7 +1687,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "secondary index: the whole key chooses the file group in version 2",
-        CORE + "metadata_write/table/buffer.py",
+        CORE + "metadata_write/table/delta.py",
         "secondary_prefixes(texts) if records.by_prefix else texts",
         "texts",
         "tests/unit/metadata_write/test_secondary_index.py",
@@ -1884,7 +1884,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "single writer: the second of two is not told about concurrency",
-        CORE + "transaction/conflicts/single_writer.py",
+        CORE + "transaction/conflicts/policy.py",
         'has been completed", _AGAIN)',
         'has been completed")',
         "tests/unit/transaction/test_conflicts.py::test_another_write_since_the_plan_is_a_conflict",
@@ -2045,7 +2045,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "clean: what a pending compaction reads goes",
-        CORE + "services/clean/guards.py",
+        CORE + "services/clean/slices.py",
         "        return since is not None and base_instant >= since\n",
         "        return since is not None and base_instant > since\n",
         "tests/unit/services/test_clean_plan.py tests/unit/services/test_clean_service.py",

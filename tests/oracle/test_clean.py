@@ -13,7 +13,7 @@ import pytest
 import hudi_py
 from hudi_py.model.instant import Action
 from hudi_py.services.clean import Cleaning, CleanReport, plan_clean
-from hudi_py.services.clean.incremental import last_clean
+from hudi_py.services.clean.policy import last_clean
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import pending_instants, run
 from hudi_py.storage import LocalStorage

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import join_path
 from hudi_py.services.archive import archive
-from hudi_py.services.clean.guards import load_guards
+from hudi_py.services.clean.slices import load_guards
 from hudi_py.services.recovery.savepoint import delete_savepoint
 from hudi_py.timeline.metadata import decode_compaction_plan
 from hudi_py.timeline.plans import RollbackMetadata, encode_rollback_metadata

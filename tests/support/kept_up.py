@@ -15,7 +15,7 @@ from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Instant
 from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
-from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config

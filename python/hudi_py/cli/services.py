@@ -14,8 +14,7 @@ from hudi_py.cli.screen import Screen, ScreenColumn, number
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.words import counted
 from hudi_py.services.methods import ServicePlans
-from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import Preview
+from hudi_py.services.planned.service import Preview, ServiceReport
 from hudi_py.services.registry import SERVICES, check_call
 
 _MAX_ROWS = 50

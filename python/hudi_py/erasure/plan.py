@@ -25,8 +25,7 @@ from hudi_py.model.words import counted
 from hudi_py.read import Scan, make_scan
 from hudi_py.read.slices.task import read_split_on
 from hudi_py.schema import RECORD_KEY
-from hudi_py.services.clean.guards import read_savepoint, savepoints_of
-from hudi_py.services.clean.slices import Slicer
+from hudi_py.services.clean.slices import Slicer, read_savepoint, savepoints_of
 from hudi_py.services.compaction import check_compactable
 from hudi_py.services.context import ServiceContext
 from hudi_py.timeline.metadata import FileGroup

@@ -36,8 +36,13 @@ from hudi_py.metadata.table import (
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.maintenance.rollback import can_undo, finish_undone, undo
 from hudi_py.metadata_write.maintenance.services import compact_whole, run_due
-from hudi_py.metadata_write.partitions.definitions import is_stored, put_definition, put_definitions, source_fields
-from hudi_py.metadata_write.partitions.named import NamedIndex
+from hudi_py.metadata_write.partitions.named import (
+    NamedIndex,
+    is_stored,
+    put_definition,
+    put_definitions,
+    source_fields,
+)
 from hudi_py.metadata_write.partitions.registry import (
     asked_indexes,
     define_first,

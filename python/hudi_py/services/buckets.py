@@ -24,7 +24,7 @@ from hudi_py.read import make_scan
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.support import text_partition_columns
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.timeline.bucket_rules import (
     StoredRules,
     all_rules,

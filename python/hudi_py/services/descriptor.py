@@ -17,8 +17,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import AnyService, Report, pending_instants, run, run_all, schedule
+from hudi_py.services.planned.service import AnyService, Report, ServiceReport, pending_instants, run, run_all, schedule
 from hudi_py.timeline.state import TableState
 
 

@@ -15,14 +15,13 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.moves import MovingService, UnitPart, joined
 from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.phases import PlannedWork, UnitOutcome
-from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import AnyService, Scheduled, Work, execute_all, pending_plan
+from hudi_py.services.planned.service import AnyService, Scheduled, ServiceReport, Work, execute_all, pending_plan
 from hudi_py.services.planned.service import schedule as schedule_plan
 from hudi_py.services.registry import SERVICES, check_call
 from hudi_py.storage import open_storage
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import MetadataWriter
-from hudi_py.write.parcels import PARCELS
+from hudi_py.write.exchange import PARCELS
 
 __all__ = [
     "PARCELS",

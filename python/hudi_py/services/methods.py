@@ -12,21 +12,18 @@ import pyarrow as pa
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
 from hudi_py.services.archive import ArchiveReport, Selection, preview_archive
-from hudi_py.services.archive.descriptor import ARCHIVE
+from hudi_py.services.archive.service import ARCHIVE
 from hudi_py.services.bucket_resize.service import RESIZE_BUCKETS, ResizeReport
 from hudi_py.services.buckets import BucketReport
-from hudi_py.services.clean import CleanReport
-from hudi_py.services.clean.descriptor import CLEAN
-from hudi_py.services.clustering.descriptor import CLUSTERING
-from hudi_py.services.clustering.service import ClusteringReport
+from hudi_py.services.clean import CLEAN, CleanReport
+from hudi_py.services.clustering.service import CLUSTERING, ClusteringReport
 from hudi_py.services.compaction import CompactionReport
-from hudi_py.services.compaction.descriptor import COMPACTION
+from hudi_py.services.compaction.service import COMPACTION
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import Due, Service
-from hudi_py.services.log_compaction.descriptor import LOG_COMPACTION
+from hudi_py.services.log_compaction.service import LOG_COMPACTION
 from hudi_py.services.planned.pending import plan_report
-from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import AnyService, Preview, Report, pending_instants, run, run_all
+from hudi_py.services.planned.service import AnyService, Preview, Report, ServiceReport, pending_instants, run, run_all
 from hudi_py.services.planned.unschedule import UnscheduleReport
 from hudi_py.services.recovery.restore import RestoreReport, preview_restore
 from hudi_py.services.recovery.rollback import RollbackReport, preview_rollback

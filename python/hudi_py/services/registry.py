@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
-from hudi_py.services.archive.descriptor import ARCHIVE
+from hudi_py.services.archive.service import ARCHIVE
 from hudi_py.services.buckets import rescale_buckets
-from hudi_py.services.clean.descriptor import CLEAN
+from hudi_py.services.clean import CLEAN
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import Argument, CheckedCall, Due, InstantArgument, Service
 from hudi_py.services.planned.pending import PLANNED

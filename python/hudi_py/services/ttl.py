@@ -22,7 +22,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, InstantArgument, Service, Step
-from hudi_py.services.planned.report import ServiceReport, listed
+from hudi_py.services.planned.service import ServiceReport, listed
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.commits import InstantRange, read_commits

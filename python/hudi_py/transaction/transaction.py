@@ -46,8 +46,7 @@ from hudi_py.transaction.conflicts import WriteScope
 from hudi_py.transaction.conflicts.early import EarlyDetection
 from hudi_py.transaction.conflicts.policy import completed_since
 from hudi_py.transaction.conflicts.seen import check_seen
-from hudi_py.transaction.first_write import check_not_made_anew, note_first_commit
-from hudi_py.transaction.handle import TransactionHandle, new_handle, prepared
+from hudi_py.transaction.handle import TransactionHandle, check_not_made_anew, new_handle, note_first_commit, prepared
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.markers import read_markers
 from hudi_py.transaction.metadata_drop import dropped_meanwhile

@@ -2,6 +2,8 @@
 groups of routed rows, whole.
 
 The steps are those of `hudi_py.write.routing`. An exchange is a shuffle of an engine, or the local disk of one process.
+Rows that an engine has given keep its columns in it, by which it can also sort them into ranges. Rows that were read
+from files of a table travel as parcels instead (`PARCELS`): of types that an engine may lack, and of several kinds.
 """
 
 from __future__ import annotations
@@ -246,3 +248,25 @@ def _tagged(context: WriteContext, operation: Operation, share: Share, rows: pa.
 def _ordered(held: PartitionedRows, group: PartitionPath) -> pa.Table:
     table = held.table(group)
     return table.take(pc.sort_indices(table[ORDER.name])).combine_chunks()
+
+
+PARCELS = pa.schema([("to", pa.string()), ("kind", pa.string()), ("rows", pa.binary())])
+"""`to`: parcels with the same one must come to one task. `kind`: what rows they have, where there are several kinds."""
+_BYTES = 64 * 1024
+"""Bytes of the rows in a parcel: Spark's JVM holds up to 10,000 parcels at a time."""
+
+
+def parcels(to: str, kind: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield rows as `PARCELS` for one task."""
+    step = max(_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
+    for batch in rows.combine_chunks().to_batches(max_chunksize=step):
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([each]) for each in (to, kind, batch.serialize().to_pybytes())], schema=PARCELS
+        )
+
+
+def unpacked(parcels: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the rows of parcels of one kind, which have a schema, and where they go."""
+    for batch in parcels:
+        for to, rows in zip(batch.column("to").to_pylist(), batch.column("rows"), strict=True):  # each has many rows
+            yield to, pa.ipc.read_record_batch(rows.as_buffer(), schema)

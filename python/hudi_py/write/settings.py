@@ -26,13 +26,6 @@ from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.view import FileSystemView
 from hudi_py.write.changes import ChangeLogging
-from hudi_py.write.combinations import (
-    check_combination,
-    check_generated_keys,
-    check_ordering,
-    check_partial_update,
-    parquet_logs,
-)
 from hudi_py.write.index import (
     BucketIndex,
     IndexSettings,
@@ -41,7 +34,17 @@ from hudi_py.write.index import (
     index_kind,
     open_buckets,
 )
-from hudi_py.write.operation import combines, deleted_partitions, insert_duplicates, sets_columns
+from hudi_py.write.operation import (
+    check_combination,
+    check_generated_keys,
+    check_ordering,
+    check_partial_update,
+    combines,
+    deleted_partitions,
+    insert_duplicates,
+    parquet_logs,
+    sets_columns,
+)
 from hudi_py.write.placement.assign import Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.table.evolution import (
@@ -52,8 +55,7 @@ from hudi_py.write.table.evolution import (
     with_column_ids,
     write_schema,
 )
-from hudi_py.write.table.stored import as_stored, check_evolution, check_stored_rows
-from hudi_py.write.table.support import check_types, check_writable
+from hudi_py.write.table.support import as_stored, check_evolution, check_stored_rows, check_types, check_writable
 
 T = TypeVar("T")
 

@@ -19,10 +19,10 @@ from hudi_py.schema import StoredRows
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, Service, Step, schedule_step
-from hudi_py.services.planned.clusterings import ClusteringCodec, clustering_codec, planned_group
+from hudi_py.services.planned.codec import slice_of
+from hudi_py.services.planned.moves import ClusteringCodec, clustering_codec, planned_group
 from hudi_py.services.planned.phases import Chosen, PlannedUnit, PlannedWork, RewritingService, UnitOutcome
-from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.slices import slice_of
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan, decode_clustering_plan
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState

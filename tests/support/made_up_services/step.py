@@ -10,7 +10,7 @@ from hudi_py.config import Options
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, InstantArgument, Service, Step
-from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.timeline.state import TableState
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hudi_py.metadata.keys import file_groups
 from hudi_py.metadata_write.encoding.records import MetadataRecords
-from hudi_py.metadata_write.table.buffer import GroupBuffer
+from hudi_py.metadata_write.table.delta import GroupBuffer
 
 KEYS = st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=40)
 CHUNKS = st.lists(st.tuples(st.sampled_from(["a", "b"]), KEYS, KEYS), max_size=5)

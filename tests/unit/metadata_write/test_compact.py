@@ -20,8 +20,7 @@ from hudi_py.formats.avro import decode_values, encode_log_content, encode_value
 from hudi_py.formats.hfile import read_hfile, write_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.merge import CommittedInstants, scan_log
-from hudi_py.metadata_write.encoding.payloads import combine_stats, covers
-from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, SCHEMA_JSON
+from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, SCHEMA_JSON, combine_stats, covers
 from hudi_py.metadata_write.encoding.values import AVRO_SCHEMA, is_current, with_file_name
 from hudi_py.metadata_write.maintenance.compact import RecordCounts, compact_base_file, compact_logs, merge_slice
 from hudi_py.model.files import BaseFile, FileSlice, LogFile

@@ -11,8 +11,8 @@ import pytest
 from hudi_py.config import Options
 from hudi_py.formats.avro import decode_values
 from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
+from hudi_py.metadata_write.partitions.base import listed
 from hudi_py.metadata_write.partitions.files import FilesIndex
-from hudi_py.metadata_write.partitions.listing import listed
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State

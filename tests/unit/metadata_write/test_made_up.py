@@ -19,9 +19,8 @@ from hudi_py.metadata.definitions import IndexDefinition, read_definitions
 from hudi_py.metadata.table import open_metadata
 from hudi_py.metadata_write.encoding.records import SECONDARY_INDEX_RECORD, MetadataRecords, encode_values
 from hudi_py.metadata_write.partitions import registry
-from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
+from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck, listed
 from hudi_py.metadata_write.partitions.column_stats import files_of_commit
-from hudi_py.metadata_write.partitions.listing import listed
 from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex, column_type
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.properties import TableConfig

@@ -10,7 +10,7 @@ import pytest
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.metadata.definitions import IndexDefinition, read_definitions
-from hudi_py.metadata_write.partitions.definitions import drop_definitions, put_definition, source_fields, version_of
+from hudi_py.metadata_write.partitions.named import drop_definitions, put_definition, source_fields, version_of
 from hudi_py.metadata_write.partitions.registry import unwanted_partitions, wanted_partitions
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.properties import TableConfig

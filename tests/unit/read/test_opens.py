@@ -23,7 +23,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.read.engines.planned import read_replaced, read_splits
 from hudi_py.read.split import Split
 from hudi_py.schema import with_meta
-from hudi_py.services.compaction.base import CompactionReport
+from hudi_py.services.compaction.service import CompactionReport
 from hudi_py.storage import MemoryStorage, open_storage
 from hudi_py.timeline.properties import load_table_config
 

@@ -9,7 +9,7 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.services.archive import ArchiveReport
 from hudi_py.services.clean import CleanReport
 from hudi_py.services.compaction import CompactionReport
-from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.services.planned.unschedule import UnscheduleReport
 from hudi_py.services.recovery.restore import RestoreReport
 from hudi_py.services.recovery.rollback import RollbackReport

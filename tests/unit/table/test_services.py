@@ -16,7 +16,7 @@ import hudi_py
 from hudi_py import progress
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError, UnsupportedTableError
 from hudi_py.services import after_commit
-from hudi_py.services.clean.descriptor import CLEAN
+from hudi_py.services.clean import CLEAN
 from hudi_py.services.descriptor import AfterCommitRule, Step
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}

@@ -23,8 +23,7 @@ from hudi_py.write.rows.keygen import (
     key_generator,
     parse_keygen,
 )
-from hudi_py.write.rows.keygen.partition import escape
-from hudi_py.write.rows.keygen.render import render
+from hudi_py.write.rows.keygen.texts import escape, render
 
 UTC = timezone.utc
 

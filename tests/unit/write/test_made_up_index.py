@@ -11,7 +11,7 @@ import pytest
 
 import hudi_py
 from hudi_py.config import write as write_config
-from hudi_py.write.index import kinds
+from hudi_py.write import index as kinds
 from hudi_py.write.index.base_files import open_base_files
 from hudi_py.write.index.protocol import Index, IndexKind, IndexSettings, KeyLookup
 

@@ -11,8 +11,8 @@ import pytest
 
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.write.operations.shares import Workers
 from hudi_py.write.rows import LocatedRows, PartitionedRows
-from hudi_py.write.workers import Workers
 
 P = PartitionPath("p")
 ROWS = pa.table({"_hoodie_record_key": ["a", "b", "c", "d"], "v": [1, 2, 3, 4]})

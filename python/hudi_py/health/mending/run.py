@@ -27,7 +27,7 @@ from hudi_py.health.mending.properties import rebuilt_properties, write_properti
 from hudi_py.health.mending.rewrite import check_can_rewrite, one_row_per_key, replace_groups, rows_of, salvaged
 from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
-from hudi_py.metadata_write.partitions.definitions import put_definitions
+from hudi_py.metadata_write.partitions.named import put_definitions
 from hudi_py.metadata_write.partitions.registry import maintained_names
 from hudi_py.model.layout import BACKUP, BROKEN_LOCK, PROPERTIES
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name

@@ -1,21 +1,32 @@
-"""Records of the metadata table as index builders pass them to its writer, and the encoding of their values.
+"""Records of the metadata table, and how several versions of one become one (`HoodieMetadataPayload.preCombine`,
+1.2.0).
 
-A value is the Avro binary of a `HoodieMetadataRecord` after five empty meta columns, with an empty key field: the key
-is that of the HFile entry (`HoodieMetadataPayload`, 1.2.0).
+The rule depends on the kind of record:
+
+- files of a partition, and the list of partitions: the union. A removal takes away older entries. If a file was added
+  more than once, the largest size wins. A removal that finds nothing to remove stays.
+- column statistics of files and of partitions: the later version replaces the earlier one if its bounds are tight or
+  either is a removal; otherwise their union is kept.
+- everything else: the later version replaces the earlier one.
 """
 
 from __future__ import annotations
 
+import decimal
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hudi_py.formats.avro import arrow_schema, resolve_record
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.file_stats.columns import DECIMAL_SCALE, ValueType
+from hudi_py.formats.avro import arrow_schema, decode_values, resolve_record
 from hudi_py.formats.avro import encode_values as encode_avro
 
 SCHEMA_JSON: Final[str] = (
@@ -89,3 +100,236 @@ def encode_values(type_: int, fields: Mapping[str, pa.Array]) -> pa.BinaryArray:
         **fields,
     }
     return encode_avro(pa.RecordBatch.from_pydict(columns), RECORD)
+
+
+_FILES_FIELD: Final = "filesystemMetadata"
+_STATS_FIELD: Final = "ColumnStatsMetadata"
+_SECONDARY_FIELD: Final = "SecondaryIndexMetadata"
+_NUMBERS: Final = {"member1", "member2", "member3", "member4"}
+"""Members of the wrapper union: `IntWrapper`, `LongWrapper`, `FloatWrapper` and `DoubleWrapper`."""
+_DAYS: Final = {"member1", "member7"}
+"""`IntWrapper`, in which Apache Hudi 0.15.0 may store the days of a date, and `DateWrapper`."""
+_DECIMALS: Final = {"member5", "member8"}
+"""`BytesWrapper`, in which it may store the digits of a decimal to 15 places, and `DecimalWrapper`."""
+_WIDE: Final = decimal.Context(prec=100)
+_SUMS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
+
+Combine = Callable[[pa.Array, npt.NDArray[np.int64]], pa.Array]
+"""Combines versions of records. Takes their values (binary, in the current schema), with the versions of a record
+adjacent and oldest first, and the row at which each record begins; returns one value for each record."""
+
+
+def removed_entries(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which entries of a secondary index are removed."""
+    flags = pc.struct_field(_decoded(values, [_SECONDARY_FIELD]).column(0), "isDeleted")
+    found: npt.NDArray[np.bool_] = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def newest(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
+    """The last version of each record."""
+    return values.take(pa.array(_last(starts, len(values))))
+
+
+def combine_files(values: pa.Array, starts: npt.NDArray[np.int64], *, keeps_removals: bool = False) -> pa.Array:
+    """`HoodieTableMetadataUtil.combineFileSystemMetadata`, except for log files that are merged with each other first.
+
+    There, a removal is lost if logs both add and remove a name, so the base file's entry for it comes back. Here, the
+    newest removal applies to everything older, as it does for readers.
+    """
+    batch = _decoded(values, ["type", _FILES_FIELD])
+    maps = batch.column(_FILES_FIELD)
+    offsets = np.asarray(maps.offsets).astype(np.int64)
+    begin, end = int(offsets[0]), int(offsets[-1])
+    names = maps.keys.slice(begin, end - begin)
+    items = maps.items.slice(begin, end - begin)
+    sizes = np.asarray(pc.struct_field(items, "size")).astype(np.int64)
+    removed = np.asarray(pc.struct_field(items, "isDeleted").to_numpy(zero_copy_only=False))
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(values))))
+    owner = np.repeat(group, np.diff(offsets))
+    encoded = names.dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    member = owner * max(len(encoded.dictionary), 1) + codes
+    # put the entries of one name of one record next to each other, oldest first
+    order = np.argsort(member, kind="stable")
+    member, sizes, removed = member[order], sizes[order], removed[order]
+    first = np.flatnonzero(np.diff(member, prepend=-1))
+    last = np.append(first[1:], len(member)) - 1 if len(first) else first
+    place = np.arange(len(member))
+    span = np.repeat(np.arange(len(first)), last - first + 1)
+    taken_away = _reduce(np.maximum, np.where(removed, place, -1), first)
+    largest = _reduce(np.maximum, np.where(place > taken_away[span], sizes, 0), first)
+    alive = ~removed[last]
+    unmatched = removed[last] & (keeps_removals | (last == first) | removed[np.maximum(last - 1, 0)])
+    kept = np.flatnonzero(alive | unmatched)
+    kept = kept[np.argsort(owner[order[first[kept]]], kind="stable")]
+    source = order[first[kept]]
+    counts = np.bincount(owner[source], minlength=len(starts))
+    infos = pa.StructArray.from_arrays(
+        [pa.array(np.where(alive[kept], largest[kept], 0)), pa.array(~alive[kept])], ["size", "isDeleted"]
+    )
+    bounds = pa.array(np.append(0, np.cumsum(counts)).astype(np.int32))
+    merged = pa.MapArray.from_arrays(bounds, names.take(pa.array(source)), infos)
+    types = batch.column("type").take(pa.array(_last(starts, len(values))))
+    return _encoded({"type": types, _FILES_FIELD: merged})
+
+
+def combine_stats(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
+    """`HoodieTableMetadataUtil.mergeColumnStatsRecords`; records without statistics (filters) as in `newest`."""
+    stats = _decoded(values, [_STATS_FIELD]).column(0)
+    count = len(values)
+    deleted = _flag(stats, "isDeleted")
+    alone = deleted | _flag(stats, "isTightBound") | np.asarray(pc.is_null(stats).to_numpy(zero_copy_only=False))
+    alone[1:] |= deleted[:-1]
+    alone[starts] = True
+    begin = np.maximum.accumulate(np.where(alone, np.arange(count), 0))
+    last = _last(starts, count)
+    result = values.take(pa.array(last))
+    united = np.flatnonzero(begin[last] < last)
+    if not len(united):
+        return result
+    batch = _decoded(values, ARROW_SCHEMA.names)
+    rows: list[dict[str, Any]] = []
+    # records whose bounds are not tight are rare: Apache Hudi computes tight ones wherever it has column statistics
+    for number in united.tolist():
+        chain = batch.slice(int(begin[last[number]]), int(last[number] - begin[last[number]]) + 1).to_pylist()
+        merged = chain[0][_STATS_FIELD]
+        for later in chain[1:]:
+            merged = _union(merged, later[_STATS_FIELD])
+        rows.append({**chain[-1], _STATS_FIELD: merged})
+    union = _encoded({f.name: pa.array([row[f.name] for row in rows], f.type) for f in ARROW_SCHEMA})
+    picked = np.arange(len(starts))
+    picked[united] = len(starts) + np.arange(len(united))
+    return pa.concat_arrays([result, union]).take(pa.array(picked))
+
+
+def _union(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    before, after = _in_one_scale(before, after)
+    merged = dict(after)
+    if not after["minValue"] and not after["maxValue"]:
+        merged["valueType"] = before.get("valueType")
+    merged["minValue"] = _picked([before, after], "minValue", min)
+    merged["maxValue"] = _picked([before, after], "maxValue", max)
+    for name in _SUMS:
+        merged[name] = None if None in (before[name], after[name]) else before[name] + after[name]
+    return merged
+
+
+def _picked(records: Iterable[dict[str, Any]], name: str, choose: Callable[..., Any]) -> dict[str, Any] | None:
+    """The lesser or the greater of the bounds of records, each a union of wrappers; nulls are ignored."""
+    found = [(*bound, stats[name]) for stats in records if (bound := _bound(stats, name)) is not None]
+    if len({member for member, _, _ in found}) > 1:
+        raise UnsupportedTableError(
+            "Cannot compact the metadata table: the statistics of one column have several types, which Apache Hudi "
+            "does not merge either; rebuild its column statistics"
+        )
+    if not found:
+        return None
+    chosen: dict[str, Any] = choose(found, key=lambda entry: _comparable(entry[1]))[2]
+    return chosen
+
+
+def covers(outer: Mapping[str, Any], inner: Mapping[str, Any], name: str) -> bool:
+    """Whether the bound `name` of one record includes that of another. False if their types differ, unless both are
+    numbers: files written before a column was widened keep their type."""
+    bound, other = _bound(outer, name), _bound(inner, name)
+    if other is None:
+        return True
+    if bound is None:
+        return False
+    kinds = {bound[0], other[0]}
+    if len(kinds) > 1 and not any(kinds <= alike for alike in (_NUMBERS, _DAYS, _DECIMALS)):
+        return False
+    least, greatest = (bound[1], other[1]) if name == "minValue" else (other[1], bound[1])
+    if len(kinds) > 1:
+        least, greatest = (_number(each) for each in (least, greatest))
+    return bool(_comparable(least) <= _comparable(greatest))
+
+
+def _bound(stats: Mapping[str, Any], name: str) -> tuple[str, Any] | None:
+    """The wrapper of a bound and its value; decimals that are stored as bytes are numbers. None: there is no bound."""
+    union = stats.get(name)
+    member, held = next(((member, held) for member, held in (union or {}).items() if held is not None), ("", None))
+    if held is None:
+        return None
+    scale = _scale(stats)
+    if scale is None or not isinstance(held["value"], bytes):
+        return member, held["value"]
+    return member, _digits(held["value"]).scaleb(-scale, _WIDE)
+
+
+def _scale(stats: Mapping[str, Any]) -> int | None:
+    """The scale of the decimals that a record names as its type; None: its bounds are of another one."""
+    info = stats.get("valueType") or {}
+    if info.get("typeOrdinal") != ValueType.DECIMAL:
+        return None
+    return int((info.get("additionalInfo") or "").partition(",")[2] or 0)
+
+
+def _in_one_scale(before: dict[str, Any], after: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two records with the bounds of decimals in the greater of their scales, which a change of the column's type
+    makes differ."""
+    scales = _scale(before), _scale(after)
+    if scales[0] is None or scales[1] is None or scales[0] == scales[1]:
+        return before, after
+    info = (before if scales[0] > scales[1] else after)["valueType"]
+    one, other = (_rescaled({**stats, "valueType": info}, stats) for stats in (before, after))
+    return one, other
+
+
+def _rescaled(to: dict[str, Any], stats: Mapping[str, Any]) -> dict[str, Any]:
+    scale = _scale(to) or 0
+    for name in ("minValue", "maxValue"):
+        bound = _bound(stats, name)
+        if bound is not None and isinstance(bound[1], decimal.Decimal):
+            number = int(bound[1].scaleb(scale, _WIDE))
+            # the shortest two's complement, as `BigInteger.toByteArray`
+            size = (number + (number < 0)).bit_length() // 8 + 1
+            to[name] = {**stats[name], bound[0]: {"value": number.to_bytes(size, "big", signed=True)}}
+    return to
+
+
+def _digits(data: bytes) -> decimal.Decimal:
+    return decimal.Decimal(int.from_bytes(data, "big", signed=True))
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return _digits(value).scaleb(-DECIMAL_SCALE, _WIDE)
+    return decimal.Decimal(value) if isinstance(value, int) else value
+
+
+def _comparable(value: Any) -> Any:
+    """A key by which values compare as they do for readers: texts and bytes bytewise. Apache Hudi 1.2.0 compares bytes,
+    those of decimals too, as signed ones, and texts by UTF-16, so that its unions leave out values."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, float) and value != value:
+        return decimal.Decimal("Infinity"), 1  # after all numbers
+    return (decimal.Decimal(value), 0) if isinstance(value, float | decimal.Decimal) else value
+
+
+def _flag(stats: pa.Array, name: str) -> npt.NDArray[np.bool_]:
+    flags: npt.NDArray[np.bool_] = pc.fill_null(pc.struct_field(stats, name), False).to_numpy(zero_copy_only=False)
+    return np.array(flags)
+
+
+def _last(starts: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    last: npt.NDArray[np.int64] = np.append(starts[1:], count) - 1
+    return last
+
+
+def _reduce(function: np.ufunc, values: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """`reduceat`, which fails on empty input."""
+    reduced: npt.NDArray[Any] = function.reduceat(values, starts) if len(starts) else values[:0]
+    return reduced
+
+
+def _decoded(values: pa.Array, columns: list[str]) -> pa.RecordBatch:
+    batches = list(decode_values(values, RECORD, columns, context="records of the metadata table"))
+    return pa.Table.from_batches(batches).combine_chunks().to_batches(max_chunksize=len(values))[0]
+
+
+def _encoded(columns: dict[str, pa.Array]) -> pa.Array:
+    count = len(columns["type"])
+    return encode_avro(pa.RecordBatch.from_pydict({"key": pa.repeat("", count), **columns}), RECORD)

@@ -29,8 +29,7 @@ from hudi_py.formats.log import (
     read_content,
 )
 from hudi_py.merge import CommittedInstants, scan_log
-from hudi_py.metadata_write.encoding.payloads import Combine
-from hudi_py.metadata_write.encoding.records import RECORD, SCHEMA_JSON
+from hudi_py.metadata_write.encoding.records import RECORD, SCHEMA_JSON, Combine
 from hudi_py.metadata_write.encoding.values import convert, is_current, parse_schema, to_current, with_file_name
 from hudi_py.metadata_write.partitions.registry import combine_of, removals_of
 from hudi_py.metadata_write.table.session import BASE_FILE_BLOOM

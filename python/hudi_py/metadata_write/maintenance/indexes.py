@@ -12,8 +12,7 @@ from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import source_of
-from hudi_py.metadata_write.partitions.definitions import put_definition
-from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex
+from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex, put_definition
 from hudi_py.metadata_write.partitions.registry import (
     define_first,
     index_kinds,

@@ -34,8 +34,7 @@ from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.planned.codec import PlanCodec
-from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import OutcomeT, PlannedService, Report, WorkT, execute_all
+from hudi_py.services.planned.service import OutcomeT, PlannedService, Report, ServiceReport, WorkT, execute_all
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan

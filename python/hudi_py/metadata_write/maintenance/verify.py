@@ -28,8 +28,8 @@ from hudi_py.metadata_write.encoding.records import no_keys, no_values
 from hudi_py.metadata_write.maintenance.compact import merge_slice
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.registry import maintained, maintained_names, partition_of
-from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.create import lost_files
+from hudi_py.metadata_write.table.delta import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.names import nested_partitions
 from hudi_py.model.words import Spoken, counted

@@ -26,9 +26,8 @@ from hudi_py.formats.keys.bloom import SIMPLE
 from hudi_py.metadata.keys import bloom_filter_key
 from hudi_py.metadata.table import BLOOM_FILTERS
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, BLOOM_FILTER_RECORD, MetadataRecords, encode_values
-from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck, unset
+from hudi_py.metadata_write.partitions.base import Listing, MetadataPartition, RecordCheck, listed, unset
 from hudi_py.metadata_write.partitions.column_stats import files_of_commit
-from hudi_py.metadata_write.partitions.listing import Listing, listed
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name

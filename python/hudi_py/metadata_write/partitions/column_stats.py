@@ -28,12 +28,10 @@ from hudi_py.file_stats.ranges import ColumnRanges
 from hudi_py.metadata.definitions import IndexDefinition, read_definitions
 from hudi_py.metadata.keys import column_id, file_id, partition_id
 from hudi_py.metadata.table import COLUMN_STATS
-from hudi_py.metadata_write.encoding.payloads import Combine, combine_stats, covers
-from hudi_py.metadata_write.encoding.records import COLUMN_STATS_RECORD, MetadataRecords
+from hudi_py.metadata_write.encoding.records import COLUMN_STATS_RECORD, Combine, MetadataRecords, combine_stats, covers
 from hudi_py.metadata_write.encoding.stats_values import removal_values, stats_values
-from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck, unset
-from hudi_py.metadata_write.partitions.definitions import columns_of, source_fields, version_of
-from hudi_py.metadata_write.partitions.listing import Listing, listed
+from hudi_py.metadata_write.partitions.base import Listing, MetadataPartition, RecordCheck, listed, unset
+from hudi_py.metadata_write.partitions.named import columns_of, source_fields, version_of
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action

@@ -20,16 +20,16 @@ from hudi_py.config import Options
 from hudi_py.metadata.files import read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
 from hudi_py.metadata.table import FILES, MetadataTable
-from hudi_py.metadata_write.encoding.payloads import Combine, combine_files
 from hudi_py.metadata_write.encoding.records import (
     ALL_PARTITIONS_RECORD,
     ARROW_SCHEMA,
     FILES_RECORD,
+    Combine,
     MetadataRecords,
+    combine_files,
     encode_values,
 )
-from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
-from hudi_py.metadata_write.partitions.listing import Listing, listed
+from hudi_py.metadata_write.partitions.base import Listing, MetadataPartition, RecordCheck, listed
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig

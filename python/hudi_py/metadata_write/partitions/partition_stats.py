@@ -31,8 +31,13 @@ from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, merge_groups,
 from hudi_py.formats.keys.buckets import FIXED_FILE_ID
 from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS
-from hudi_py.metadata_write.encoding.payloads import Combine, combine_stats, covers
-from hudi_py.metadata_write.encoding.records import PARTITION_STATS_RECORD, MetadataRecords
+from hudi_py.metadata_write.encoding.records import (
+    PARTITION_STATS_RECORD,
+    Combine,
+    MetadataRecords,
+    combine_stats,
+    covers,
+)
 from hudi_py.metadata_write.encoding.stats_values import (
     FILE,
     removal_values,

@@ -15,14 +15,13 @@ from hudi_py.config import indexes as indexes_config
 from hudi_py.config.indexes import METADATA_ENABLE
 from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.table import FILES
-from hudi_py.metadata_write.encoding.payloads import Combine, newest
+from hudi_py.metadata_write.encoding.records import Combine, newest
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
-from hudi_py.metadata_write.partitions.definitions import put_definition
 from hudi_py.metadata_write.partitions.expression_index import ExpressionIndex
 from hudi_py.metadata_write.partitions.files import FilesIndex
-from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex
+from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex, put_definition
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
 from hudi_py.metadata_write.partitions.record_index import RecordIndex
 from hudi_py.metadata_write.partitions.secondary_index import SecondaryIndex

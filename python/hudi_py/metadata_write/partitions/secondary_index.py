@@ -25,11 +25,15 @@ from hudi_py.metadata.definitions import IndexDefinition
 from hudi_py.metadata.keys import secondary_keys, secondary_texts
 from hudi_py.metadata.locations import SECONDARY_PREFIX, read_scope
 from hudi_py.metadata.table import RECORD_INDEX
-from hudi_py.metadata_write.encoding.payloads import removed_entries
-from hudi_py.metadata_write.encoding.records import SECONDARY_INDEX_RECORD, MetadataRecords, encode_values, no_values
+from hudi_py.metadata_write.encoding.records import (
+    SECONDARY_INDEX_RECORD,
+    MetadataRecords,
+    encode_values,
+    no_values,
+    removed_entries,
+)
 from hudi_py.metadata_write.partitions.base import RecordCheck
-from hudi_py.metadata_write.partitions.definitions import source_fields, version_of
-from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex, column_type
+from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex, column_type, source_fields, version_of
 from hudi_py.metadata_write.partitions.record_entries import RecordEntries, RecordLocation
 from hudi_py.metadata_write.partitions.record_index import (
     GLOBAL_GROUPS,

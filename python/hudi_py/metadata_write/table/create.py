@@ -18,9 +18,8 @@ import pyarrow as pa
 from hudi_py.formats.hfile import HFileWriter
 from hudi_py.metadata_write.encoding.records import SCHEMA_JSON
 from hudi_py.metadata_write.partitions.base import MetadataPartition
-from hudi_py.metadata_write.partitions.definitions import drop_definitions, put_definition
-from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
-from hudi_py.metadata_write.table.delta import begin_delta, complete_delta, open_file_group
+from hudi_py.metadata_write.partitions.named import drop_definitions, put_definition
+from hudi_py.metadata_write.table.delta import GroupBuffer, GroupKey, begin_delta, complete_delta, open_file_group
 from hudi_py.metadata_write.table.session import BASE_FILE_BLOOM, file_group_id, open_metadata_session
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat, WrittenFile

@@ -21,19 +21,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from hudi_py.config import Options
 from hudi_py.config import services as config
+from hudi_py.config import services as services_config
 from hudi_py.config.services import check_archive
 from hudi_py.errors import TableNotFoundError
 from hudi_py.metadata.table import FILES as FILES_PARTITION
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.model.layout import MARKERS, METADATA_TABLE
+from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted, show_bytes
-from hudi_py.services.archive import lsm, v1, v2
+from hudi_py.services.archive import lsm, v1
 from hudi_py.services.archive.select import ArchiveConstraints, Selection, select_instants, too_few
-from hudi_py.services.clean.incremental import last_clean
+from hudi_py.services.clean.policy import last_clean
 from hudi_py.services.clean.slices import split_base_name, split_log_name
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.descriptor import AfterCommitRule, Due, InstantArgument, Service, Step
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_instants, check_history
@@ -204,7 +208,7 @@ class _Archiver:
         names: tuple[str, ...] = ()
         size = 0
         if new and self._timeline.layout.has_completion_times:
-            run, added = v2.add_to_history(storage, folder, timeline, self._states, new, threads=threads)
+            run, added = lsm.add_to_history(storage, folder, timeline, self._states, new, threads=threads)
             held_back = {_key(instant) for instant in new[len(added) :]}
             instants = [instant for instant in instants if _key(instant) not in held_back]
             if run is not None:
@@ -234,7 +238,7 @@ class _Archiver:
     def _archived(self, instants: Sequence[Instant]) -> set[Key]:
         if not self._timeline.layout.has_completion_times:
             return v1.archived_keys(self._storage, self._folder, instants)
-        return v2.archived_keys(self._storage, self._config, self._folder, instants)
+        return lsm.archived_keys(self._storage, self._config, self._folder, instants)
 
     def _finish_deletes(self) -> int:
         """Removes from the active timeline the instants that a dead process archived but only began to delete.
@@ -364,3 +368,39 @@ def _file_ids(storage: Storage, partition: str) -> frozenset[str]:
     names = (info.name for info in storage.list(partition))
     parts = (split_log_name(name) if name[:1] == "." else split_base_name(name) for name in names)
     return frozenset(found[0] for found in parts if found is not None)
+
+
+def _archive(context: ServiceContext, state: TableState) -> bool:
+    # after most commits none is due, which the timeline shows without the lock
+    return may_be_due(context, state) and archive(context).instant is not None
+
+
+def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
+    if options.get(services_config.ARCHIVE_AUTOMATIC):
+        yield Step("archive", _archive)
+
+
+def _check_options(options: Options) -> None:
+    # Even if archiving is off, as in `HoodieWriteConfig.validate`: the metadata table uses the same numbers
+    check_archive(options)
+
+
+def _due(context: ServiceContext, state: TableState) -> Due:
+    selection = preview_archive(context)
+    more = f"{counted(len(selection.instants), 'instant')} can be archived"
+    return Due("archive", bool(selection.instants), more if selection.instants else selection.reason)
+
+
+def _run(context: ServiceContext, instant: str | None) -> ArchiveReport:
+    return archive(context)
+
+
+ARCHIVE: Final = Service(
+    name="archive",
+    help="Moves old instants from the active timeline to the archived one",
+    run=_run,
+    instant=InstantArgument.REFUSED,
+    command="archive",
+    after_commit=AfterCommitRule(_steps, check_options=_check_options),
+    due=_due,
+)

@@ -15,7 +15,7 @@ from hudi_py.formats.keys.hash_ring import BucketChange, HashRing, decode_change
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import PartitionPath
-from hudi_py.services.planned.clusterings import clustering_codec, planned_group
+from hudi_py.services.planned.moves import clustering_codec, planned_group
 from hudi_py.storage import Storage
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan, decode_clustering_plan
 from hudi_py.timeline.plans import FileGroup

@@ -28,10 +28,9 @@ from hudi_py.services.clustering.plan import SORT_COLUMNS
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import Service
-from hudi_py.services.planned.clusterings import ClusteringCodec
-from hudi_py.services.planned.moves import MovingService, UnitFiles, unit_memory
+from hudi_py.services.planned.moves import ClusteringCodec, MovingService, UnitFiles, unit_memory
 from hudi_py.services.planned.phases import Chosen, PlannedWork
-from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
 from hudi_py.timeline.state import TableState

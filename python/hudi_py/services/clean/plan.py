@@ -11,10 +11,15 @@ from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.words import counted
 from hudi_py.schema.patterns import matching
-from hudi_py.services.clean.guards import Guards, load_guards
-from hudi_py.services.clean.incremental import FILTERED, changed_partitions, last_clean
-from hudi_py.services.clean.policy import earliest_to_retain, reason_not_due, reason_nothing_retained
-from hudi_py.services.clean.slices import CHANGE_LOG, Slice, Slicer, is_data_file
+from hudi_py.services.clean.policy import (
+    FILTERED,
+    changed_partitions,
+    earliest_to_retain,
+    last_clean,
+    reason_not_due,
+    reason_nothing_retained,
+)
+from hudi_py.services.clean.slices import CHANGE_LOG, Guards, Slice, Slicer, is_data_file, load_guards
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.clean_records import SAVEPOINTS, CleanMetadata, CleanPlan, RetainedInstant

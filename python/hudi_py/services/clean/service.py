@@ -28,12 +28,11 @@ from hudi_py.services.clean.execute import (
     files_of_task,
     num_tasks,
 )
-from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.clean.plan import needed_files, plan_clean
 from hudi_py.services.clean.policy import COMPACTIONS, check_cleaning, newest_versions_only
+from hudi_py.services.clean.slices import load_guards
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.report import ServiceReport, listed
-from hudi_py.services.planned.service import Preview, Scheduled, check_executed, execute_all
+from hudi_py.services.planned.service import Preview, Scheduled, ServiceReport, check_executed, execute_all, listed
 from hudi_py.storage.base import BulkStorage
 from hudi_py.timeline.clean_records import (
     CleanedPartition,

@@ -15,7 +15,7 @@ from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema.patterns import matching
 from hudi_py.services.bucket_resize.plan import changes_buckets
-from hudi_py.services.planned.clusterings import clustering_codec, planned_group
+from hudi_py.services.planned.moves import clustering_codec, planned_group
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan, decode_clustering_plan
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans, clustering_plan

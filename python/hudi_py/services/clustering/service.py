@@ -18,6 +18,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
+from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY, StoredRows
 from hudi_py.services.clustering.execute import (
@@ -41,10 +42,10 @@ from hudi_py.services.clustering.plan import (
 from hudi_py.services.compaction.plan import busy_groups
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.clusterings import ClusteringCodec
-from hudi_py.services.planned.moves import MovingService, UnitFiles, unit_memory
+from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, Service, Step, run_step, schedule_step
+from hudi_py.services.planned.moves import ClusteringCodec, MovingService, UnitFiles, unit_memory
 from hudi_py.services.planned.phases import Chosen, PlannedWork
-from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
@@ -268,3 +269,55 @@ def _as_planned(options: Options, plan: ClusteringPlan, which: str) -> Options:
     if columns and layout != LINEAR and config.LAYOUT not in given:
         _log.warning("the clustering %s is run with the layout %s of the options: its plan has none", which, layout)
     return options.replace({config.SORT_COLUMNS: columns, **given})
+
+
+def _after_commits(options: Options) -> Clustering | None:
+    """Plans what is due after a commit; None if the options ask for nothing."""
+    if options.get(config.INLINE):
+        return Clustering(min_commits=max(options.get(config.INLINE_MAX_COMMITS), 1))
+    if options.get(config.SCHEDULE_INLINE):
+        return Clustering(min_commits=max(options.get(config.ASYNC_MAX_COMMITS), 1))
+    return None
+
+
+def _steps(options: Options, _: TableConfig) -> Iterator[Step]:
+    service = _after_commits(options)
+    if service is not None:
+        yield run_step(service) if options.get(config.INLINE) else schedule_step(service)
+
+
+def _check_options(options: Options) -> None:
+    if options.get(config.INLINE) and options.get(config.SCHEDULE_INLINE):
+        raise ConfigError(  # `HoodieWriteConfig.validate`, 1.2.0
+            f"Cannot write with {config.INLINE.key} = true and {config.SCHEDULE_INLINE.key} = true: a commit is "
+            "followed either by a clustering or by a plan to run later; set only one of them"
+        )
+
+
+def _check_table(options: Options, table: TableConfig) -> None:
+    if _after_commits(options) is not None:
+        check_compactable(table, "cluster")
+
+
+def _due(context: ServiceContext, _: TableState) -> Due | None:
+    service = _after_commits(context.options)
+    if service is None:
+        return None
+    found = service.preview(context)
+    groups = f"{counted(len(found.rows), 'file group')} to join or sort"
+    return Due("clustering", bool(found.rows), groups if found.rows else found.reason)
+
+
+CLUSTERING: Final = Service(
+    name="clustering",
+    help="Moves rows to fewer, larger or sorted files",
+    plans=Clustering,
+    arguments=(
+        Argument("sort_by", str, "columns to sort the rows of a new plan by, separated by commas"),
+        Argument("layout", str, "how they are sorted by several columns: linear, zorder or hilbert"),
+        Argument("partitions", str, "paths of the partitions that a new plan has, separated by commas"),
+    ),
+    command="cluster",
+    after_commit=AfterCommitRule(_steps, check_options=_check_options, check_table=_check_table),
+    due=_due,
+)

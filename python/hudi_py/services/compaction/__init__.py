@@ -1,7 +1,6 @@
 """Compaction: base files and their logs become new base files (merge-on-read tables)."""
 
-from hudi_py.services.compaction.base import CompactionReport
 from hudi_py.services.compaction.rewrite import RewriteTask, Rewritten, check_compactable
-from hudi_py.services.compaction.service import Compaction
+from hudi_py.services.compaction.service import Compaction, CompactionReport
 
 __all__ = ["Compaction", "CompactionReport", "RewriteTask", "Rewritten", "check_compactable"]

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, BinaryIO, ClassVar, TypeAlias
+from typing import Any, BinaryIO, ClassVar, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,6 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.schema import RECORD_KEY
-from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
-from hudi_py.services.compaction.execute import publish_rewritten
 from hudi_py.services.compaction.plan import (
     LOG_COMPACTION_PLANS,
     CompactionScope,
@@ -42,11 +40,12 @@ from hudi_py.services.compaction.plan import (
     without_obsolete,
 )
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten, check_compactable
+from hudi_py.services.compaction.service import CompactionSlice, LogRewriting, publish_rewritten
 from hudi_py.services.compaction.trigger import since_compaction, since_log_compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.codec import PlanCodec
+from hudi_py.services.descriptor import AfterCommitRule, Service, Step, run_step
+from hudi_py.services.planned.codec import PlanCodec, slice_of
 from hudi_py.services.planned.phases import Chosen, UnitOutcome
-from hudi_py.services.planned.slices import slice_of
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
 from hudi_py.timeline.state import TableState
@@ -296,3 +295,22 @@ def _deletes(records: LogRecords, gone: npt.NDArray[np.intp], partition: str, me
     elif columns:
         ordering = pa.StructArray.from_arrays(columns, names=list(merge.ordering_fields), mask=always)
     return encode_deletes(keys, pa.repeat(pa.scalar(partition, pa.string()), len(keys)), ordering)
+
+
+def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
+    if config.is_mor and options.get(compaction_config.LOG_INLINE):
+        yield run_step(LogCompaction())
+
+
+def _check_table(options: Options, config: TableConfig) -> None:
+    if config.is_mor and options.get(compaction_config.LOG_INLINE):
+        check_logs_compactable(config, options)
+
+
+LOG_COMPACTION: Final = Service(
+    name="log_compaction",
+    help="Merges the logs of file groups that have enough of them into one each",
+    plans=partial(LogCompaction, always=True),
+    command="log-compact",
+    after_commit=AfterCommitRule(_steps, check_table=_check_table),
+)

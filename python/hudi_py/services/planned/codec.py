@@ -1,15 +1,19 @@
-"""How the plans of an action are stored, and divided into units that can be carried out independently."""
+"""How the plans of an action are stored, and divided into units that can be carried out independently; the file slices
+that plans name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, CorruptFileError, HistoryCleanedError
+from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.names import FileId, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.storage import Storage
-from hudi_py.timeline.pending_plans import PendingPlans, read_plan
+from hudi_py.timeline.pending_plans import PendingPlans, check_partition, read_plan
+from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import request, requested_path
 
@@ -58,3 +62,62 @@ class PlanCodec(Generic[PlanT, UnitT]):
     def rewrite(self, storage: Storage, timeline: Timeline, instant: InstantTime, plan: PlanT) -> None:
         """Replace a pending plan."""
         storage.put(requested_path(timeline.layout, instant, self.action), self.encode(plan))
+
+
+_DEAD_PLAN: Final = "so the plan can no longer be executed; unschedule it, or restore an earlier savepoint"
+
+
+def missing_file(storage: Storage, do: str, partition: str, error: FileNotFoundError) -> HistoryCleanedError:
+    """The error of a plan of which a file is missing. `do`: what was attempted."""
+    return HistoryCleanedError(
+        f"Cannot {do} in partition '{partition}' of {storage.uri}: a file of the plan is missing ({error}), "
+        + _DEAD_PLAN
+    )
+
+
+def slice_of(
+    storage: Storage, operation: CompactionOperation, sizes: Mapping[str, int], do: str = "compact"
+) -> FileSlice:
+    """The files of an operation, with their sizes: those of `sizes`, by path, or of the storage. `do`: for errors.
+
+    Raises:
+        CorruptFileError: a name in the plan is not that of a file of the group, or its partition is none.
+        HistoryCleanedError: a file is missing.
+    """
+    partition = PartitionPath(operation.partition_path)
+    check_partition(partition, f"{do} {storage.uri} by its plan")
+    base: BaseFile | None = None
+    if operation.base_file is not None:
+        found = parse_base_file_name(operation.base_file)
+        if found is None or found.file_id != operation.file_id:
+            raise _misnamed(storage, operation, operation.base_file, do)
+        size = _size(storage, join_path(partition, operation.base_file), sizes, do)
+        base = BaseFile(partition, found, size, operation.bootstrap_file)
+    logs = []
+    for name in operation.log_files:
+        log = parse_log_file_name(name)
+        if log is None or log.file_id != operation.file_id:
+            raise _misnamed(storage, operation, name, do)
+        logs.append(LogFile(partition, log, _size(storage, join_path(partition, name), sizes, do)))
+    logs.sort(key=lambda log: log.name.sort_key)
+    return FileSlice(partition, FileId(operation.file_id), operation.base_instant, base, tuple(logs))
+
+
+def _size(storage: Storage, path: str, sizes: Mapping[str, int], do: str) -> int:
+    known = sizes.get(path)
+    if known is not None:
+        return known
+    info = storage.stat(path)
+    if info is None:
+        raise HistoryCleanedError(
+            f"Cannot {do} {storage.uri}: the file {path} of the plan is missing, {_DEAD_PLAN}",
+            path=path,
+        )
+    return info.size
+
+
+def _misnamed(storage: Storage, operation: CompactionOperation, name: str, do: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"Cannot {do} file group {operation.file_id} in partition '{operation.partition_path}' of {storage.uri}: "
+        f"the plan names '{name}', which is not the name of a file of this group"
+    )

@@ -1,4 +1,4 @@
-"""Units of plans whose rows move to new file groups: carried out in one process, or by a shuffle of an engine.
+"""Services whose plans are clusterings: rows move to new file groups, in one process or by a shuffle of an engine.
 
 In one process a unit is read once, and its rows wait on the local disk if they are many. An engine may instead read the
 file slices of a unit in tasks of their own, which divide the rows by targets, and write each target in another task.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -20,18 +20,20 @@ from hudi_py.config import Options
 from hudi_py.config.write import WRITE_MEMORY
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.commit import WriteStat
+from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.read.slices.reader import SliceReader
 from hudi_py.read.split import Split
 from hudi_py.schema import StoredRows
+from hudi_py.services.compaction.plan import slice_metrics
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.clusterings import ClusteringCodec
+from hudi_py.services.planned.codec import PlanCodec, missing_file, slice_of
 from hudi_py.services.planned.phases import PlannedUnit, PlannedWork, Report_co, RewritingService, UnitOutcome
-from hudi_py.services.planned.slices import missing_file, slice_of
+from hudi_py.storage import Storage
 from hudi_py.storage.threads import write_threads
-from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
+from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan, ClusteringSlice, encode_clustering_plan
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.plans import FileGroup
 from hudi_py.transaction.attempt import PlannedAction
@@ -39,9 +41,58 @@ from hudi_py.transaction.owner.claim import check_open
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable
 from hudi_py.write.context import FileContext, TaskId
+from hudi_py.write.exchange import parcels, unpacked
 from hudi_py.write.handles.base import BaseFileHandle, steps
-from hudi_py.write.parcels import parcels, unpacked
 from hudi_py.write.rows import PartitionedRows
+
+ClusteringCodec: TypeAlias = PlanCodec[ClusteringPlan, ClusteringGroup]
+
+
+def clustering_codec(decode: Callable[[bytes, str], ClusteringPlan | None]) -> ClusteringCodec:
+    """Return how the plans of a service are stored. `decode`: of those that are its own."""
+    return PlanCodec(
+        action=Action.CLUSTERING,
+        decode=decode,
+        encode=encode_clustering_plan,
+        units=lambda plan: plan.groups,
+        with_units=lambda plan, groups: replace(plan, groups=groups),
+        files=lambda group: ((each.partition_path, name) for each in group.slices for name in each.files),
+        rows=_rows,
+    )
+
+
+def planned_group(
+    storage: Storage,
+    slices: Sequence[FileSlice],
+    outputs: int,
+    default_size: int,
+    extra: Mapping[str, str] | None = None,
+) -> ClusteringGroup:
+    """Return a group of a new plan.
+
+    Args:
+        outputs: how many file groups are planned to take their place.
+        default_size: bytes that a slice without a base file is assumed to write.
+    """
+    named = tuple(_named(storage, slice_) for slice_ in slices)
+    return ClusteringGroup(named, outputs, slice_metrics(slices, default_size), extra)
+
+
+def _named(storage: Storage, slice_: FileSlice) -> ClusteringSlice:
+    uri, base = storage.uri.replace("file:///", "file:/", 1), slice_.base_file
+    return ClusteringSlice(
+        partition_path=slice_.partition,
+        file_id=slice_.file_id,
+        base_path="" if base is None else f"{uri}/{base.path}",
+        log_paths=tuple(f"{uri}/{log.path}" for log in reversed(slice_.log_files)),
+        bootstrap_file="" if base is None or base.source is None else base.source,
+    )
+
+
+def _rows(plan: ClusteringPlan) -> tuple[Mapping[str, Any], ...]:
+    return tuple(
+        {"partition": each.partition_path, "file_id": each.file_id, "files": list(each.files)} for each in plan.slices
+    )
 
 
 class MoveSettings(Protocol):

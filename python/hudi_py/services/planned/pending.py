@@ -8,11 +8,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudi_py.services.bucket_resize.service import RESIZE_BUCKETS
-from hudi_py.services.clean.descriptor import CLEAN
-from hudi_py.services.clustering.descriptor import CLUSTERING
-from hudi_py.services.compaction.descriptor import COMPACTION
+from hudi_py.services.clean import CLEAN
+from hudi_py.services.clustering.service import CLUSTERING
+from hudi_py.services.compaction.service import COMPACTION
 from hudi_py.services.descriptor import Service
-from hudi_py.services.log_compaction.descriptor import LOG_COMPACTION
+from hudi_py.services.log_compaction.service import LOG_COMPACTION
 from hudi_py.services.planned.phases import RewritingService
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState

@@ -20,8 +20,7 @@ from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.codec import PlanCodec, PlanT, UnitT
-from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import Preview, Scheduled, check_executed, execute_all
+from hudi_py.services.planned.service import Preview, Scheduled, ServiceReport, check_executed, execute_all
 from hudi_py.storage import FolderStorage
 from hudi_py.storage.threads import in_threads, waiting_threads
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans

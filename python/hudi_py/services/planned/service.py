@@ -1,18 +1,54 @@
-"""Planned services: each step, from scheduling to the commit, can run in a different process."""
+"""Planned services: each step, from scheduling to the commit, can run in a different process. The reports of all
+services."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from hudi_py.errors import ConfigError, HudiError
-from hudi_py.model.instant import Instant, InstantTime
-from hudi_py.model.words import counted
+from hudi_py.model.instant import CompletionTime, Instant, InstantTime
+from hudi_py.model.words import Spoken, counted
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.report import ServiceReport
 from hudi_py.timeline.pending_plans import PendingPlans
+
+_MAX_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ServiceReport(Spoken):
+    """Subclasses add counts and bytes."""
+
+    service: str
+    instant: InstantTime | None
+    """Requested time of the action; None if nothing was done."""
+    completion_time: CompletionTime | None = None
+    """None on timeline layout 1 (table version 6), which does not store completion times."""
+    reason: str = ""
+    """Why nothing was done; empty if something was."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Field names and values, ready for JSON."""
+        return asdict(self)
+
+    def _text(self) -> str:
+        nothing = f"nothing done: {self.reason}" if self.reason else ""
+        parts = "; ".join(part for part in (", ".join(self._summary()), nothing) if part)
+        what = self.service.replace("_", " ") + (f" {self.instant}" if self.instant is not None else "")
+        return f"{what}: {parts}" if parts else what
+
+    def _summary(self) -> Iterable[str]:
+        """Phrases that describe what was done."""
+        return ()
+
+
+def listed(times: Sequence[str], noun: str) -> str:
+    """The number of items and the first few of them."""
+    more = ", ..." if len(times) > _MAX_NAMED else ""
+    return f"{counted(len(times), noun)} ({', '.join(times[:_MAX_NAMED])}{more})"
+
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import join_path
 from hudi_py.services.archive.service import archived_after
-from hudi_py.services.clean.guards import read_savepoint, savepoints_of
+from hudi_py.services.clean.slices import read_savepoint, savepoints_of
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.recovery.rollback import UndoReport
 from hudi_py.storage.threads import in_threads

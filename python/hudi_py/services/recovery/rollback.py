@@ -11,9 +11,9 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, S
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted
 from hudi_py.services.archive.service import archived_after
-from hudi_py.services.clean.guards import savepoints_of
+from hudi_py.services.clean.slices import savepoints_of
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.report import ServiceReport, listed
+from hudi_py.services.planned.service import ServiceReport, listed
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import RollbackMetadata, decode_rollback_metadata, read_commit_metadata
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans, compaction_plan

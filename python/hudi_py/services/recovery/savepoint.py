@@ -15,9 +15,9 @@ from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted
 from hudi_py.services.archive.service import archive_commits, archived_after
-from hudi_py.services.clean.guards import read_savepoint, savepoints_of
+from hudi_py.services.clean.slices import read_savepoint, savepoints_of
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata

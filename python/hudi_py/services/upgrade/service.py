@@ -24,8 +24,7 @@ from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Argument, InstantArgument, Service, Step
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import run, run_all
+from hudi_py.services.planned.service import ServiceReport, run, run_all
 from hudi_py.services.upgrade.layouts import Copied, LayoutChange, with_changes
 from hudi_py.services.upgrade.properties import changed_properties, check_keys, steps
 from hudi_py.storage import FolderStorage, Storage

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hudi_py.transaction.conflicts.optimistic import OptimisticWriters
-from hudi_py.transaction.conflicts.policy import ConflictPolicy, WriteScope
-from hudi_py.transaction.conflicts.single_writer import SingleWriter
+from hudi_py.transaction.conflicts.policy import ConflictPolicy, SingleWriter, WriteScope
 from hudi_py.transaction.settings import TransactionSettings
 
 __all__ = ["ConflictPolicy", "OptimisticWriters", "SingleWriter", "WriteScope", "conflict_policy"]

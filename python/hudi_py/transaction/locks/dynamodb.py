@@ -21,9 +21,8 @@ from hudi_py.errors import ConfigError, LockError, first_line
 from hudi_py.storage import Storage
 from hudi_py.storage.credentials import boto3_client
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.transaction.locks.lease import NOT_RENEWED, HeldByContext, Renewal, lost_lock, wait_for
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.locks.table_lock import LockHolder
+from hudi_py.transaction.locks.table_lock import NOT_RENEWED, HeldByContext, LockHolder, Renewal, lost_lock, wait_for
 from hudi_py.transaction.locks.zookeeper import path_hash
 from hudi_py.transaction.owner.identity import WriterIdentity, process_identity
 

@@ -25,9 +25,8 @@ from hudi_py.model.layout import LOCK_FILE, META_FOLDER
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage, open_storage
 from hudi_py.storage.base import ConditionalStorage
-from hudi_py.transaction.locks.lease import HeldByContext, lost_lock, wait_for
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.locks.table_lock import LockHolder
+from hudi_py.transaction.locks.table_lock import HeldByContext, LockHolder, lost_lock, wait_for
 from hudi_py.transaction.owner.identity import (
     WriterIdentity,
     begin_work,

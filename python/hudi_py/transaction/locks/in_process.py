@@ -13,9 +13,8 @@ from hudi_py.config import Options
 from hudi_py.config import concurrency as config
 from hudi_py.errors import ConfigError
 from hudi_py.storage import Storage
-from hudi_py.transaction.locks.lease import HeldByContext, lost_lock, wait_for
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.locks.table_lock import LockHolder
+from hudi_py.transaction.locks.table_lock import HeldByContext, LockHolder, lost_lock, wait_for
 
 _held: dict[str, LockHolder] = {}
 """Holders by table URI."""

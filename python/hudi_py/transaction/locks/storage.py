@@ -23,9 +23,8 @@ from hudi_py.model.layout import STORAGE_LOCK
 from hudi_py.storage import Storage
 from hudi_py.storage.base import ConditionalStorage
 from hudi_py.storage.conditional import Version, VersionedObject
-from hudi_py.transaction.locks.lease import NOT_RENEWED, HeldByContext, Renewal, lost_lock, wait_for
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.locks.table_lock import LockHolder
+from hudi_py.transaction.locks.table_lock import NOT_RENEWED, HeldByContext, LockHolder, Renewal, lost_lock, wait_for
 from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, parse_writer, process_identity
 
 _log = logging.getLogger(__name__)

@@ -19,9 +19,8 @@ from hudi_py.errors import ConfigError, LockError
 from hudi_py.metadata.keys import hash64
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.transaction.locks.lease import BREAK, HeldByContext, lost_lock
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.locks.table_lock import LockHolder
+from hudi_py.transaction.locks.table_lock import BREAK, HeldByContext, LockHolder, lost_lock
 from hudi_py.transaction.owner.identity import WriterIdentity, process_identity
 
 _log = logging.getLogger(__name__)

@@ -18,10 +18,9 @@ from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.transaction.session import TableSession
 from hudi_py.write.context import TaskId
-from hudi_py.write.dml.bound import BoundStatement, PlannedStatement
 from hudi_py.write.dml.merge import Merge, MergeBuilder
 from hudi_py.write.dml.merge_plan import BoundMerge, MergePlan
-from hudi_py.write.dml.run import bind_statement, run_bound, statement_session
+from hudi_py.write.dml.run import BoundStatement, PlannedStatement, bind_statement, run_bound, statement_session
 from hudi_py.write.dml.source import SourceColumns, StagedSource, stage_rows
 from hudi_py.write.dml.spread import (
     WORK,
@@ -37,7 +36,7 @@ from hudi_py.write.dml.spread import (
     run_spread_task,
 )
 from hudi_py.write.dml.statements import Delete, Update
-from hudi_py.write.parcels import PARCELS
+from hudi_py.write.exchange import PARCELS
 from hudi_py.write.result import WriteResult
 from hudi_py.write.retry import redo_on_conflict
 from hudi_py.write.rows.input import normalise_schema

@@ -21,13 +21,13 @@ from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
 from hudi_py.schema import RECORD_KEY
 from hudi_py.view import FileSystemView
-from hudi_py.write.combinations import writes_partial_logs
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.merge_plan import BoundMerge, Clause, MergePlan, bind_merge
 from hudi_py.write.dml.merge_source import MergeSource
 from hudi_py.write.dml.merging import Merging
 from hudi_py.write.dml.slices import places_of, scan_request
 from hudi_py.write.dml.statements import RowCounts
+from hudi_py.write.operation import writes_partial_logs
 from hudi_py.write.result import WriteResult
 from hudi_py.write.rows import PartitionedRows
 from hudi_py.write.settings import WriteSettings

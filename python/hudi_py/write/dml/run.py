@@ -1,10 +1,11 @@
-"""Running a statement on a table: read, change and commit, and again as a whole after a conflict."""
+"""Running a statement on a table: bind it, read, change and commit, and again as a whole after a conflict."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -13,7 +14,11 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
+from hudi_py.read import make_scan
+from hudi_py.read.request import ScanRequest
+from hudi_py.read.split import Split
 from hudi_py.storage import Storage, with_durability
 from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.planned import begin_planned
@@ -23,11 +28,108 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import WriteContext
-from hudi_py.write.dml.bound import BoundStatement, PlannedStatement, Statement
-from hudi_py.write.dml.statements import StatementOutcome, change_rows
+from hudi_py.write.dml.merge import Merge, MergedSource
+from hudi_py.write.dml.merge_plan import BoundMerge
+from hudi_py.write.dml.merge_source import MergeSource
+from hudi_py.write.dml.statements import (
+    BoundDelete,
+    BoundUpdate,
+    Delete,
+    RowChanges,
+    StatementOutcome,
+    Update,
+    change_rows,
+)
 from hudi_py.write.result import WriteResult, result_of
 from hudi_py.write.retry import redo_on_conflict
+from hudi_py.write.settings import WriteSettings, settings_as_stored
 from hudi_py.write.table.first import FirstWrite
+
+Statement: TypeAlias = Update | Delete | Merge
+BoundRows: TypeAlias = BoundUpdate | BoundDelete | BoundMerge
+"""What tasks need of a statement to change rows. Pickles."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStatement:
+    """A statement that was checked against the columns and properties of its table. Pickles."""
+
+    statement: Statement
+    config: TableConfig
+    settings: WriteSettings
+    """Those of its write."""
+    rows: BoundRows
+    source: MergeSource | None = field(default=None, repr=False)
+    """The rows of the source of a merge, in the process that runs it."""
+
+    @classmethod
+    def of(cls, statement: Statement, view: FileSystemView, options: Options) -> BoundStatement:
+        """Bind a statement to its table.
+
+        Raises:
+            ConfigError, SchemaMismatchError, UnsupportedTableError: it does not fit the table.
+        """
+        settings = settings_as_stored(view, statement.operation, options, statement.title)
+        return cls(statement, view.config, settings, statement.bind(view.config, settings))
+
+    def on(self, view: FileSystemView) -> BoundStatement:
+        """Return the statement for another state of its table. It is bound again only if that has other columns or
+        properties. Raises as `of`."""
+        statement, options = self.statement, self.settings.options
+        settings = settings_as_stored(view, statement.operation, options, statement.title)
+        if (view.config, settings) == (self.config, self.settings):
+            return self
+        again = replace(self, config=view.config, settings=settings, rows=statement.bind(view.config, settings))
+        return again if self.source is None else again.merging(pa.Table.from_struct_array(self.source.rows))
+
+    def merging(self, source: pa.Table) -> BoundStatement:
+        """Return the merge with the rows of its source.
+
+        Raises:
+            ConfigError, SchemaMismatchError: a value by which they match cannot be evaluated.
+        """
+        assert isinstance(self.rows, BoundMerge)
+        return replace(self, source=MergeSource.of(self.rows, source, self.settings))
+
+    @property
+    def changes(self) -> RowChanges:
+        """What it does with the rows of its table; for a merge, the source must be known."""
+        if not isinstance(self.rows, BoundMerge):
+            return self.rows
+        assert self.source is not None
+        return MergedSource(self.source)
+
+    def narrowed(self, context: WriteContext) -> WriteContext:
+        """Return the context with which it writes."""
+        return context.updating(self.rows.updated_columns)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStatement:
+    """A bound statement, and what it reads of a state of its table."""
+
+    bound: BoundStatement
+    view: FileSystemView
+    schema: pa.Schema
+    splits: Sequence[Split]
+
+    @classmethod
+    def of(cls, bound: BoundStatement, view: FileSystemView) -> PlannedStatement:
+        """Plan a statement in the process that runs it."""
+        return cls.reading(bound, view, bound.changes.request(bound.settings, view))
+
+    @classmethod
+    def reading(cls, bound: BoundStatement, view: FileSystemView, request: ScanRequest | None) -> PlannedStatement:
+        """Plan a statement that reads these rows."""
+        if request is None:
+            return cls(bound, view, pa.schema([]), ())
+        scan = make_scan(view.state, request)
+        return cls(bound, view, scan.schema, scan.splits())
+
+    @property
+    def size(self) -> int:
+        """Bytes of the table that it reads."""
+        return sum(split.size for split in self.splits)
 
 
 def run_statement(

@@ -34,15 +34,15 @@ from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, TaskResult, abort_write, commit_write
-from hudi_py.write.dml.bound import BoundRows, BoundStatement, PlannedStatement
 from hudi_py.write.dml.merge import Merge, merge_request
 from hudi_py.write.dml.merge_plan import BoundMerge
 from hudi_py.write.dml.merge_source import MergeSource
 from hudi_py.write.dml.merging import Merging
+from hudi_py.write.dml.run import BoundRows, BoundStatement, PlannedStatement
 from hudi_py.write.dml.slices import located_rows, places_of, write_located, write_located_shares
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
 from hudi_py.write.dml.statements import RowCounts
-from hudi_py.write.parcels import parcels, unpacked
+from hudi_py.write.exchange import parcels, unpacked
 from hudi_py.write.result import WriteResult
 from hudi_py.write.routing import Router, Sizes, key_hashes, record_size
 from hudi_py.write.rows import LocatedRows, PartitionedRows, share_name, share_names

@@ -1,15 +1,18 @@
-"""Indexes: which file group holds each incoming key."""
+"""Indexes: which file group holds each incoming key. The kinds of indexes with which a table can be written."""
 
 from __future__ import annotations
 
+from typing import Final
+
+from hudi_py.config import Options
+from hudi_py.config import write as write_config
 from hudi_py.view import FileSystemView
-from hudi_py.write.index.base_files import GlobalBaseFileIndex
+from hudi_py.write.index.base_files import BLOOM, GLOBAL_BLOOM, GLOBAL_SIMPLE, SIMPLE, GlobalBaseFileIndex
 from hudi_py.write.index.bucket import BucketIndex, Buckets, SimpleBuckets
 from hudi_py.write.index.consistent import ConsistentBuckets
-from hudi_py.write.index.kinds import index_kind, open_index, without_stored_keys
 from hudi_py.write.index.other_indexes import check_folder, check_table_index
-from hudi_py.write.index.protocol import GlobalIndex, Index, IndexSettings, KeyLookup, PartitionIndex
-from hudi_py.write.index.record_index import GlobalRecordIndex
+from hudi_py.write.index.protocol import GlobalIndex, Index, IndexKind, IndexSettings, KeyLookup, PartitionIndex
+from hudi_py.write.index.record_index import GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX, GlobalRecordIndex
 
 __all__ = [
     "BucketIndex",
@@ -35,3 +38,29 @@ def open_buckets(index: BucketIndex, view: FileSystemView, instant: str = "") ->
     if not index.consistent:
         return SimpleBuckets(index, view.state.storage)
     return ConsistentBuckets(index, view, instant)
+
+
+BUCKET: Final = IndexKind("BUCKET", None, needs_stored_keys=False)
+KINDS: Final = (SIMPLE, GLOBAL_SIMPLE, BLOOM, GLOBAL_BLOOM, GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX, BUCKET)
+"""They have the names and aliases that `hoodie.index.type` takes."""
+
+
+def index_kind(options: Options) -> IndexKind:
+    """Return the kind of index that the options of a write name."""
+    return _named(options.get(write_config.INDEX_TYPE))
+
+
+def open_index(lookup: KeyLookup) -> Index:
+    """Return the index of a write that looks keys up. Raises what `IndexKind.open` of its kind raises."""
+    opened = _named(lookup.settings.type).open
+    assert opened is not None, "the bucket index looks no keys up"
+    return opened(lookup)
+
+
+def without_stored_keys() -> tuple[str, ...]:
+    """Return the kinds that a table without the column of record keys can have."""
+    return tuple(kind.name for kind in KINDS if not kind.needs_stored_keys)
+
+
+def _named(name: str) -> IndexKind:
+    return next(kind for kind in KINDS if name in (kind.name, *kind.aliases))

@@ -14,9 +14,9 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import STEP_ROWS, BaseFileHandle, steps
+from hudi_py.write.operations.shares import Workers
 from hudi_py.write.placement.assign import MEGABYTE
 from hudi_py.write.rows import KeyedRows, PartitionedRows, sorted_by_key, split_by_partition
-from hudi_py.write.workers import Workers
 
 CHUNK_BYTES = 48 * MEGABYTE
 """Least bytes of the rows that a file gets at a time, where row groups are smaller. The rows of a partition with less

@@ -21,7 +21,7 @@ from hudi_py.model.operation import Operation
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage.threads import in_threads, waiting_threads
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operations.shares import PartitionWriter, Share, measured_record_size
+from hudi_py.write.operations.shares import PartitionWriter, Share, Workers, measured_record_size
 from hudi_py.write.placement.assign import effective_record_size
 from hudi_py.write.rows import (
     ChangedSlice,
@@ -34,7 +34,6 @@ from hudi_py.write.rows import (
     UntaggedRows,
     split_share,
 )
-from hudi_py.write.workers import Workers
 
 
 def place(

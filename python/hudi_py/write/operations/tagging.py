@@ -29,13 +29,15 @@ from hudi_py.write.operations.shares import Share
 from hudi_py.write.placement.combine import (
     PLACE,
     OnePerKey,
+    add_located,
+    located,
     losing_keys,
     made_of_several,
     paths_of,
     placed,
+    relocate,
     without_places,
 )
-from hudi_py.write.placement.relocate import add_located, located, relocate
 from hudi_py.write.rows import (
     KeyedRows,
     LocatedRows,

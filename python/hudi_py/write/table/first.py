@@ -20,7 +20,7 @@ from hudi_py.model.instant import Action
 from hudi_py.model.layout import BACKUP, LOCK_FILE, META_FOLDER, PARTITION_METAFILE, PROPERTIES
 from hudi_py.model.properties import FIRST_WRITE, TableConfig
 from hudi_py.storage import Storage
-from hudi_py.transaction.first_write import same_settings
+from hudi_py.transaction.handle import same_settings
 from hudi_py.transaction.locks import TableLock
 from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.owner.heartbeat import now_ms

@@ -20,7 +20,7 @@ from hudi_py.services.clustering.order import RowOrder
 from hudi_py.services.clustering.service import Clustering
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.moves import MovingService, joined
-from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.testing.rows import assert_rows_equal
 from tests.unit.services.clustering.test_clustering import MADE, PLAN, QUICK, context, read, without_name, write
 from tests.unit.write.test_consistent_hashing import CONSISTENT, RESIZED, check_keys

@@ -26,8 +26,8 @@ from hudi_py.errors import (
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.services.compaction import Compaction, CompactionReport
-from hudi_py.services.compaction.base import CompactionWork
 from hudi_py.services.compaction.plan import COMPACTION_PLANS, partitions_to_consider
+from hudi_py.services.compaction.service import CompactionWork
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import pending_instants, run
 from hudi_py.services.planned.unschedule import unschedule

@@ -11,7 +11,7 @@ from hudi_py.config import compaction as config
 from hudi_py.errors import ConfigError
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath
-from hudi_py.services.compaction.strategy import (
+from hudi_py.services.compaction.plan import (
     choose_operations,
     choose_partitions,
     slice_metrics,
