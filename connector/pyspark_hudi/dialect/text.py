@@ -125,38 +125,26 @@ def _with_columns(tokens: list[SqlToken]) -> list[SqlToken]:
 
 
 def _parts_of_cases(tokens: Sequence[SqlToken], columns: Collection[int]) -> set[int]:
-    """Returns the indexes of CASE and END tokens that belong together. Adds those that are column names to
-    `columns`."""
-    open_: list[_Open] = []
-    begun: set[int] = set()
-    parts: set[int] = set()
+    """The numbers of the CASE and END that belong together. `columns`: receives those that are column names."""
+    found = _Cases()
     for at, token in enumerate(tokens):
         if token.kind != "word" or (at and tokens[at - 1].text == "."):
             continue
         word = token.text.upper()
-        after_operand = _ends_operand(tokens, at - 1) or (
-            at > 0 and tokens[at - 1].is_word("CASE") and at - 1 not in begun
-        )
+        is_column = at > 0 and tokens[at - 1].is_word("CASE") and at - 1 not in found.begun
+        after_operand = is_column or _ends_operand(tokens, at - 1)
         if word in _OPENING:
-            open_.append(_Open(at))
-        elif word == "CASE" and at not in columns and not after_operand and _may_begin_case(tokens, at):
-            open_.append(_Open(at, is_case=True))
-            begun.add(at)
+            found.open.append(_Open(at))
+        elif word == "CASE":
+            if at not in columns and not after_operand and _may_begin_case(tokens, at):
+                found.begin(at)
         elif word in (",", ";", *_CLOSING):
-            while open_ and open_[-1].is_case:  # nothing after it can belong to it
-                open_.pop()
-            if word in _CLOSING and open_:
-                open_.pop()
-        elif word == "WHEN" and open_ and not _is_clause(tokens, at):
-            open_[-1].stage = max(open_[-1].stage, 1)
-        elif word == "THEN" and open_ and open_[-1].stage == 1:
-            open_[-1].stage = 2
+            found.close(parenthesis=word in _CLOSING)
+        elif word == "THEN" or (word == "WHEN" and not _is_clause(tokens, at)):
+            found.go_on(word)
         elif word == "END" and after_operand:
-            while open_ and open_[-1].is_case and open_[-1].stage < 2:
-                open_.pop()
-            if open_ and open_[-1].is_case:
-                parts |= {open_.pop().at, at}
-    return parts
+            found.end(at)
+    return found.parts
 
 
 @dataclass(slots=True)
@@ -167,6 +155,43 @@ class _Open:
     is_case: bool = False
     stage: int = 0
     """1 after WHEN, 2 after THEN."""
+
+
+@dataclass(slots=True)
+class _Cases:
+    """The expressions CASE in tokens that were seen so far."""
+
+    open: list[_Open] = field(default_factory=list)
+    begun: set[int] = field(default_factory=set)
+    """The numbers of each CASE that may begin an expression."""
+    parts: set[int] = field(default_factory=set)
+    """The numbers of the CASE and END that belong together."""
+
+    def begin(self, at: int) -> None:
+        self.open.append(_Open(at, is_case=True))
+        self.begun.add(at)
+
+    def close(self, *, parenthesis: bool) -> None:
+        """Take a separator or a closing parenthesis."""
+        while self.open and self.open[-1].is_case:  # no part of it can follow
+            self.open.pop()
+        if parenthesis and self.open:
+            self.open.pop()
+
+    def go_on(self, word: str) -> None:
+        """Take WHEN or THEN."""
+        if not self.open:
+            return
+        if word == "WHEN":
+            self.open[-1].stage = max(self.open[-1].stage, 1)
+        elif self.open[-1].stage == 1:
+            self.open[-1].stage = 2
+
+    def end(self, at: int) -> None:
+        while self.open and self.open[-1].is_case and self.open[-1].stage < 2:
+            self.open.pop()
+        if self.open and self.open[-1].is_case:
+            self.parts |= {self.open.pop().at, at}
 
 
 def _ends_operand(tokens: Sequence[SqlToken], at: int) -> bool:

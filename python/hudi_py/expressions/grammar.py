@@ -140,28 +140,15 @@ class Binder:
         call = call_of(tree)
         if call is not None and self.applies:
             return self.applied(tree, *call, depth=depth)
-        given = {key for key, value in tree.args.items() if value not in (None, False, [])}
-        if given - _ARGUMENTS.get(name, set()) - {"this", "expression", "expressions", "negate"}:
-            raise self.refuse(tree.sql(dialect="spark"))
+        self.check_supported(tree, name)
         if tree.args.get("negate"):
             positive = tree.copy()
             positive.set("negate", None)
             return Not(self.condition(positive, depth + 1))
         if name == "Paren":
             return self.bind(tree.this, depth + 1)
-        if name in _PREDICATES - {"Not"} and any(
-            type(part).__name__ in _PREDICATES for part in tree.iter_expressions()
-        ):
-            # sqlglot and Spark differ in precedence
-            raise self.refuse(f"a comparison of comparisons without parentheses: {tree.sql(dialect='spark')}")
         if name in ("And", "Or"):
-            # sqlglot nests chains to the left; flattened so that long ones are not deep
-            parts, rest = [], tree
-            while type(rest).__name__ == name:
-                parts.append(rest.expression)
-                rest = rest.this
-            parts.append(rest)
-            return Logical(name.upper(), tuple(self.condition(part, depth + 1) for part in reversed(parts)))
+            return self.chain(tree, name, depth)
         if name == "Not":
             return Not(self.condition(tree.this, depth + 1))
         if name in _OPERATORS:
@@ -185,6 +172,25 @@ class Binder:
         if name in ("Column", "Dot"):
             return self.column(tree)
         return self.constant(tree)
+
+    def check_supported(self, tree: Any, name: str) -> None:
+        """Refuse an argument of an operator that it does not have here, and comparisons of comparisons."""
+        given = {key for key, value in tree.args.items() if value not in (None, False, [])}
+        if given - _ARGUMENTS.get(name, set()) - {"this", "expression", "expressions", "negate"}:
+            raise self.refuse(tree.sql(dialect="spark"))
+        within = {type(part).__name__ for part in tree.iter_expressions()}
+        if name in _PREDICATES - {"Not"} and within & _PREDICATES and not tree.args.get("negate"):
+            # sqlglot and Spark differ in precedence
+            raise self.refuse(f"a comparison of comparisons without parentheses: {tree.sql(dialect='spark')}")
+
+    def chain(self, tree: Any, name: str, depth: int) -> Node:
+        """AND or OR of conditions. Chains are left-deep; flattened so that long ones do not nest deeply."""
+        parts, rest = [], tree
+        while type(rest).__name__ == name:
+            parts.append(rest.expression)
+            rest = rest.this
+        parts.append(rest)
+        return Logical(name.upper(), tuple(self.condition(part, depth + 1) for part in reversed(parts)))
 
     def condition(self, tree: Any, depth: int) -> Node:
         node = self.bind(tree, depth)

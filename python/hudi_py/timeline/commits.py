@@ -97,11 +97,7 @@ def read_commits(
     active = [instant for instant in state.timeline.write_completed if span.holds(place(instant))]
     known = {instant.time for instant in state.timeline.write_completed}
     found, moved = _active(state, active, place)
-    # In layout 2 a long-running archived write may have completed within any range
-    reaches = (
-        state.timeline.start is None or not by_requested or span.begin is None or span.begin < state.timeline.start
-    )
-    if archived and (reaches or moved):
+    if archived and (moved or _reaches_archive(state.timeline, span, by_requested=by_requested)):
         after = None if by_requested else span.begin
         found += _archived(state, span, place, known - moved, completed_after=after)
         if by_requested and not state.config.is_mor:
@@ -112,6 +108,11 @@ def read_commits(
     if skip_clustering:
         kept = [commit for commit in kept if not commit.is_clustering]
     return sorted(kept, key=lambda commit: commit.sort_key)
+
+
+def _reaches_archive(timeline: Timeline, span: InstantRange, *, by_requested: bool) -> bool:
+    """Whether a range can have archived commits. In layout 2 one that took long may have completed within any range."""
+    return timeline.start is None or not by_requested or span.begin is None or span.begin < timeline.start
 
 
 def _archived(

@@ -16,7 +16,14 @@ from hudi_py.model.names import EMPTY_KEY_PART, NULL_KEY_PART
 from hudi_py.model.properties import CONSISTENT_TIMESTAMPS, SLASHED_DATES
 from hudi_py.model.zones import local_zone_name
 from hudi_py.schema.paths import column_of, values_at
-from hudi_py.write.rows.keygen.texts import is_instant, java_timestamps, join_segments, partition_segment, render
+from hudi_py.write.rows.keygen.texts import (
+    PathStyle,
+    is_instant,
+    java_timestamps,
+    join_segments,
+    partition_segment,
+    render,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -187,11 +194,9 @@ class KeyGenerator:
         return partition_segment(
             texts,
             field,
-            hive_style=self.hive_style,
-            url_encoded=self.url_encoded,
+            PathStyle(self.hive_style, self.url_encoded, self.slashed_dates),
             alone=len(self.partition_fields) == 1,
             dated=field in self.dated_fields,
-            slashed=self.slashed_dates,
         )
 
     def check(self, schema: pa.Schema) -> None:

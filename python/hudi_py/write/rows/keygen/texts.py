@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -127,15 +128,24 @@ def escape(value: str) -> str:
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", value)
 
 
+@dataclass(frozen=True, slots=True)
+class PathStyle:
+    """How a table writes partition paths."""
+
+    hive: bool = False
+    """Whether segments are `field=value`."""
+    url_encoded: bool = False
+    slashed: bool = False
+    """Whether dashes become slashes (`KeyGenUtils.getPartitionPath`)."""
+
+
 def partition_segment(
     texts: pa.StringArray,
     field: str,
+    style: PathStyle,
     *,
-    hive_style: bool,
-    url_encoded: bool,
     alone: bool = True,
     dated: bool = False,
-    slashed: bool = False,
 ) -> pa.StringArray:
     """The path segment of one partition field: one per row, never null.
 
@@ -143,19 +153,18 @@ def partition_segment(
         texts: the field's values as text, null if the value is null.
         alone: whether the table has no other partition field.
         dated: whether the texts are dates, whose columns Apache Hudi does not take from paths.
-        slashed: whether dashes become slashes (`KeyGenUtils.getPartitionPath`).
 
     Raises:
         ConfigError: a value cannot be part of a path as it is.
     """
     encoded = texts.dictionary_encode()
-    prefix = f"{field}=" if hive_style else ""
+    prefix = f"{field}=" if style.hive else ""
     # a Python loop over the distinct values, few against the rows
     segments = [
-        _segment(prefix, value, field, url_encoded=url_encoded, alone=alone, dated=dated)
+        _segment(prefix, value, field, url_encoded=style.url_encoded, alone=alone, dated=dated)
         for value in encoded.dictionary.to_pylist()
     ]
-    if slashed:
+    if style.slashed:
         segments = [_slashed(segment, field) for segment in segments]
     missing = len(segments)
     dictionary = pa.array([*segments, prefix + NULL_PARTITION], pa.string())
