@@ -26,6 +26,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.methods import ServiceMethods
 from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState, load_state
 from hudi_py.timeline.timeline import Timeline, load_timeline
@@ -446,7 +447,7 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
         return state, open_snapshot(state, time_of(as_of, state.timeline, by_completion=False)).as_of
 
     def _archived(self, *, metadata: bool = False) -> list[ArchivedInstant]:
-        return archived_instants(self._storage, self._reload(), metadata=metadata)
+        return archived_instants(self._storage, self._reload(), ArchiveQuery(metadata=metadata))
 
     def _write(self, data: Any, operation: str, options: Mapping[str, Any] | None) -> WriteResult:
         resolved = write_configuration({**self._options, **(options or {})})

@@ -13,7 +13,7 @@ from hudi_py.services.archive import archive
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.archived import archive_files, archive_folder, archived_instants, archived_states
-from hudi_py.timeline.history import newest_manifest
+from hudi_py.timeline.history import ArchiveQuery, newest_manifest
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import NoMetadata
@@ -54,7 +54,7 @@ def instants(root: Path) -> tuple[list[str], list[str]]:
     """Requested times of what is archived and of what is active and completed."""
     storage = LocalStorage(str(root))
     config = load_table_config(storage)
-    archived = [instant.time for instant in archived_instants(storage, config, metadata=True)]
+    archived = [instant.time for instant in archived_instants(storage, config, ArchiveQuery(metadata=True))]
     return archived, [instant.time for instant in load_timeline(storage, config).completed]
 
 

@@ -37,6 +37,7 @@ from hudi_py.table import Table
 from hudi_py.timeline import properties
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clustering_records import decode_clustering_plan
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import (
     decode_commit_metadata,
@@ -290,7 +291,7 @@ def run_hfile(data: bytes) -> None:
 def run_archive(data: bytes) -> None:
     config = TableConfig({"hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"})
     storage = _memory(**{".hoodie/archived/.commits_.archive.1_1-0-1": data})
-    archived_instants(storage, config, metadata=True, plans=True)
+    archived_instants(storage, config, ArchiveQuery(metadata=True, plans=True))
 
 
 def make_history(rng: random.Random) -> Mapping[str, bytes]:
@@ -305,7 +306,7 @@ def make_history(rng: random.Random) -> Mapping[str, bytes]:
 
 def run_history(files: Mapping[str, bytes]) -> None:
     config = TableConfig({"hoodie.table.version": "8", "hoodie.timeline.layout.version": "2"})
-    archived_instants(_memory(**files), config, metadata=True, plans=True)
+    archived_instants(_memory(**files), config, ArchiveQuery(metadata=True, plans=True))
 
 
 def make_bloom(rng: random.Random) -> tuple[str, str]:

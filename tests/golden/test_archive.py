@@ -14,6 +14,7 @@ from hudi_py.services.archive.select import Selection
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.archived import archived_instants
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.records import decode_record
@@ -62,7 +63,9 @@ def test_archived_instants_hold_what_they_held(name: str, tmp_path: Path, monkey
         left = load_timeline(storage, config)
         assert all(instant.action in STAYING for instant in left.completed)
         assert left.pending == timeline.pending
-        found = {(i.time, i.action): i for i in archived_instants(storage, config, metadata=True, plans=True)}
+        found = {
+            (i.time, i.action): i for i in archived_instants(storage, config, ArchiveQuery(metadata=True, plans=True))
+        }
         for key, (instant, content) in held.items():
             assert found[key].completion_time == instant.completion_time
             if not content:

@@ -15,6 +15,7 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.schema.patterns import matching_paths
 from hudi_py.storage import open_storage
 from hudi_py.timeline.archived import archived_instants
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState, load_state
@@ -54,7 +55,7 @@ def timeline_relation(state: TableState, archived: bool = False) -> pa.Table:
     rows: list[dict[str, object]] = []
     if archived:
         known = {instant.time for instant in state.timeline.completed}
-        for entry in archived_instants(state.storage, state.config, metadata=True):
+        for entry in archived_instants(state.storage, state.config, ArchiveQuery(metadata=True)):
             if entry.time not in known:
                 name = state.timeline.layout.completed_name(entry.time, entry.action, entry.completion_time)
                 rows.append(

@@ -19,6 +19,7 @@ from hudi_py.read.planning.pin import load_pinned
 from hudi_py.read.split import ChangeSplit, Split
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
@@ -273,7 +274,9 @@ def _archived_commits(state: TableState) -> Iterator[tuple[ArchivedInstant, Comm
     def is_wanted(instant: ArchivedInstant) -> bool:
         return instant.action in WRITE_ACTIONS and (instant.time, instant.action) not in active
 
-    for entry in reversed(archived_instants(state.storage, state.config, chosen=is_wanted, metadata=True)):
+    for entry in reversed(
+        archived_instants(state.storage, state.config, ArchiveQuery(chosen=is_wanted, metadata=True))
+    ):
         context = f"the archived {entry.action.value} {entry.time} of {state.storage.uri}"
         yield entry, decode_commit_metadata(entry.metadata or b"{}", context)
 

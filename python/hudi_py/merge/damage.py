@@ -21,7 +21,7 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, State
 from hudi_py.schema.meta import META_FIELDS
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
-from hudi_py.timeline.history import made_in_layout_2
+from hudi_py.timeline.history import ArchiveQuery, made_in_layout_2
 from hudi_py.timeline.metadata import UNKNOWN, decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.state import TableState, load_state
 from hudi_py.view.recorded import RecordedFile, files_of, recorded_files
@@ -238,7 +238,9 @@ def _commits(
     def chosen(instant: ArchivedInstant) -> bool:
         return instant.action in WRITE_ACTIONS and counts(instant.time)
 
-    for entry in archived_instants(state.storage, state.config, since=first, chosen=chosen, metadata=True):
+    for entry in archived_instants(
+        state.storage, state.config, ArchiveQuery(since=first, chosen=chosen, metadata=True)
+    ):
         metadata = decode_commit_metadata(
             entry.metadata or b"", f"the archived commit {entry.time} of {state.storage.uri}"
         )

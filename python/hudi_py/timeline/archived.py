@@ -24,10 +24,10 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import REQUESTS, in_threads
 from hudi_py.timeline.history import (
+    EVERYTHING,
     VERSION_FILE,
     ArchivedInstant,
     ArchiveQuery,
-    Chosen,
     archived_action,
     made_in_layout_2,
     manifest_numbers,
@@ -84,28 +84,14 @@ def archive_folder(config: TableConfig) -> str:
 def archived_instants(
     storage: Storage,
     config: TableConfig,
-    *,
-    since: str | None = None,
-    until: str | None = None,
-    completed_after: str | None = None,
-    chosen: Chosen | None = None,
-    metadata: bool = False,
-    plans: bool = False,
+    query: ArchiveQuery = EVERYTHING,
 ) -> list[ArchivedInstant]:
     """Returns completed instants of the archived timeline, sorted by requested time; empty if nothing was archived.
-
-    Args:
-        since, until: requested times, both inclusive.
-        completed_after: completion time, exclusive.
-        chosen: a further condition, evaluated without metadata and plan, which are read for chosen instants only.
-        metadata: whether to read the content of the instants' completed files.
-        plans: whether to read the plans of compactions, clusterings and cleans.
 
     Raises:
         CorruptFileError: the archive contradicts the format.
     """
     folder = archive_folder(config)
-    query = ArchiveQuery(since, until, completed_after, chosen, metadata, plans)
     if config.layout < 2:
         if not any(archive_files(storage, place) for place in (folder, META_FOLDER)):
             _check_nothing_archived(storage, config, folder)
@@ -139,8 +125,8 @@ class ArchivedCompletions:
         if not timeline.is_archived(instant_time) or not any(base > instant_time for base in bases):
             return timeline.completion_time(instant_time)
         if self._since is None or instant_time < self._since:
-            archived = archived_instants(self._storage, self._config, since=instant_time, until=self._since)
-            self._times.update({item.time: item.completion_time for item in archived if item.action in WRITE_ACTIONS})
+            found = archived_instants(self._storage, self._config, ArchiveQuery(since=instant_time, until=self._since))
+            self._times.update({each.time: each.completion_time for each in found if each.action in WRITE_ACTIONS})
             self._since = instant_time
         return self._times.get(instant_time, instant_time)
 

@@ -16,6 +16,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
@@ -129,7 +130,9 @@ def _archived(
         return instant.action in WRITE_ACTIONS and instant.time not in listed and span.holds(place(instant))
 
     for entry in archived_instants(
-        state.storage, state.config, until=span.end, completed_after=completed_after, chosen=chosen, metadata=True
+        state.storage,
+        state.config,
+        ArchiveQuery(until=span.end, completed_after=completed_after, chosen=chosen, metadata=True),
     ):
         context = f"the archived {entry.action.value} {entry.time} of {state.storage.uri}"
         metadata = decode_commit_metadata(entry.metadata or b"", context)

@@ -60,11 +60,16 @@ class ArchiveQuery:
     """Which archived instants to read, and which of their columns; see `archived.archived_instants`."""
 
     since: str | None = None
+    """Requested time, inclusive like `until`."""
     until: str | None = None
     completed_after: str | None = None
+    """Completion time, exclusive."""
     chosen: Chosen | None = None
+    """A further condition. Metadata and plan are read for chosen instants only."""
     metadata: bool = False
+    """Whether to read the content of the instants' completed files."""
     plans: bool = False
+    """Whether to read the plans of compactions, clusterings and cleans."""
 
     def wants(self, instant: ArchivedInstant) -> bool:
         return (
@@ -78,11 +83,11 @@ class ArchiveQuery:
         return (self.since is None or newest >= self.since) and (self.until is None or oldest <= self.until)
 
 
-_EVERYTHING = ArchiveQuery()
+EVERYTHING = ArchiveQuery()
 
 
 def read_history(
-    storage: Storage, folder: str, query: ArchiveQuery = _EVERYTHING, *, sorted_runs: bool = False
+    storage: Storage, folder: str, query: ArchiveQuery = EVERYTHING, *, sorted_runs: bool = False
 ) -> list[ArchivedInstant]:
     """Reads the instants of a history folder, sorted by requested time; empty if there are none.
 

@@ -19,6 +19,7 @@ from hudi_py.model.limits import parse_json
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import archived_instants
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.transaction.conflicts import ConflictPolicy, WriteScope
@@ -132,11 +133,16 @@ def last_batch(storage: Storage, timeline: Timeline, identifier: str) -> Batch |
 
 def last_archived_batch(storage: Storage, config: TableConfig, identifier: str) -> Batch | None:
     """The last batch of a query in the archived timeline, read backwards. Raises what `last_batch` raises."""
-    times = [each.time for each in archived_instants(storage, config, chosen=lambda it: it.action in WRITE_ACTIONS)]
+    times = [
+        each.time
+        for each in archived_instants(storage, config, ArchiveQuery(chosen=lambda it: it.action in WRITE_ACTIONS))
+    ]
     for end in range(len(times), 0, -_ARCHIVED_AT_ONCE):
         first, last = times[max(end - _ARCHIVED_AT_ONCE, 0)], times[end - 1]
         some = archived_instants(
-            storage, config, since=first, until=last, chosen=lambda it: it.action in WRITE_ACTIONS, metadata=True
+            storage,
+            config,
+            ArchiveQuery(since=first, until=last, chosen=lambda it: it.action in WRITE_ACTIONS, metadata=True),
         )
         for entry in reversed(some):
             context = f"the archived {entry.action.value} {entry.time} of {storage.uri}"

@@ -49,7 +49,7 @@ def run(storage: Storage, settings: Options = FEW) -> ArchiveReport:
 
 
 def archived(storage: Storage) -> list[ArchivedInstant]:
-    return archived_instants(storage, load_table_config(storage), metadata=True, plans=True)
+    return archived_instants(storage, load_table_config(storage), ArchiveQuery(metadata=True, plans=True))
 
 
 def table(root: Path, version: int, kind: str, commits: int) -> LocalStorage:

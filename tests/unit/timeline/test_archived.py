@@ -12,6 +12,7 @@ from hudi_py.model.instant import Action, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.archived import archived_instants
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.records import decode_record
 from tests.unit.timeline.archives import HISTORY, archive_block, entry, put_archive, put_manifest, put_run
@@ -52,7 +53,7 @@ def test_the_archive_has_one_instant_for_its_states(storage: Storage) -> None:
     put_archive(storage, states(2, paths={"p": ["p/f_1_2.parquet"]}), clean, number=2)
     put_archive(storage, states(1, "deltacommit", paths={}), number=10)  # numbers, not texts, have the order
     put_archive(storage, [entry(time(4), "commit", "INFLIGHT")], number=11)  # never completed
-    found = archived_instants(storage, OLD, metadata=True, plans=True)
+    found = archived_instants(storage, OLD, ArchiveQuery(metadata=True, plans=True))
     assert [(i.time, i.completion_time, i.action, i.state) for i in found] == [
         (time(1), "20240101013000000", Action.DELTA_COMMIT, State.COMPLETED),
         (time(2), "20240101023000000", Action.COMMIT, State.COMPLETED),
@@ -94,10 +95,10 @@ def test_ranges_and_choices(storage: Storage, config: TableConfig) -> None:
         put_archive(storage, *[states(n, paths={}) for n in range(1, 6)])
     else:
         put_manifest(storage, 1, [put_run(storage, [instant(n)]) for n in range(1, 6)])
-    assert [i.time for i in archived_instants(storage, config, since=time(2), until=time(4))] == [
+    assert [i.time for i in archived_instants(storage, config, ArchiveQuery(since=time(2), until=time(4)))] == [
         time(n) for n in (2, 3, 4)
     ]
-    chosen = archived_instants(storage, config, chosen=lambda i: i.time == time(3), metadata=True)
+    chosen = archived_instants(storage, config, ArchiveQuery(chosen=lambda i: i.time == time(3), metadata=True))
     assert [i.time for i in chosen] == [time(3)]
 
 
@@ -133,7 +134,7 @@ def test_the_history(storage: Storage) -> None:
     second = put_run(storage, [instant(3, "deltacommit", metadata=None)])
     put_manifest(storage, 4, [first, second])
     put_run(storage, [instant(9)])  # in no manifest: its writer was cut off
-    found = archived_instants(storage, NEW, metadata=True, plans=True)
+    found = archived_instants(storage, NEW, ArchiveQuery(metadata=True, plans=True))
     assert [(i.time, i.action, i.metadata, i.plan) for i in found] == [
         (time(1), Action.COMMIT, b"{}", None),
         (time(2), Action.CLEAN, b"{}", b"plan"),
@@ -191,7 +192,7 @@ def test_runs_outside_the_range_are_not_opened(tmp_path: Path) -> None:
     names = [put_run(storage, [instant(n), instant(n + 1)]) for n in (1, 3, 5)]
     put_manifest(storage, 1, names)
     made = TableConfig({**NEW.properties, "hoodie.table.initial.version": "8"})
-    assert [i.time for i in archived_instants(storage, made, since=time(4), until=time(4))] == [time(4)]
+    assert [i.time for i in archived_instants(storage, made, ArchiveQuery(since=time(4), until=time(4)))] == [time(4)]
     assert storage.opened == [f"{HISTORY}/{names[1]}"]
 
 
@@ -204,7 +205,9 @@ def test_runs_of_an_upgrade_are_in_no_order(storage: Storage) -> None:
     for config in (NEW, upgraded):
         assert [i.time for i in archived_instants(storage, config)] == [time(n) for n in range(1, 10)]
         for n in range(1, 10):
-            assert [i.time for i in archived_instants(storage, config, since=time(n), until=time(n))] == [time(n)]
+            assert [i.time for i in archived_instants(storage, config, ArchiveQuery(since=time(n), until=time(n)))] == [
+                time(n)
+            ]
     # an instant between the two names, which a file of another range has
     storage.put(f"{HISTORY}/{time(3)}_{time(4)}_0.parquet", storage.read(f"{HISTORY}/{time(7)}_{time(8)}_0.parquet"))
     with pytest.raises(CorruptFileError, match="not those in its name"):
@@ -225,9 +228,9 @@ def test_completion_times(storage: Storage, config: TableConfig) -> None:
         put_archive(storage, *[states(n, paths={}) for n in range(1, 6)])
     else:
         put_manifest(storage, 1, [put_run(storage, [instant(n)]) for n in range(1, 6)])
-    found = archived_instants(storage, config, completed_after="20240101033000000")
+    found = archived_instants(storage, config, ArchiveQuery(completed_after="20240101033000000"))
     assert [i.time for i in found] == [time(4), time(5)]
-    found = archived_instants(storage, config, completed_after="20240101032959999", until=time(4))
+    found = archived_instants(storage, config, ArchiveQuery(completed_after="20240101032959999", until=time(4)))
     assert [i.time for i in found] == [time(3), time(4)]
 
 
@@ -265,7 +268,7 @@ def test_mutated_bytes_are_read_or_refused(tmp_path: Path, config: TableConfig) 
             del data[chance.randrange(len(data)) :]
         storage.put(path, bytes(data))
         try:
-            archived_instants(storage, config, metadata=True, plans=True)
+            archived_instants(storage, config, ArchiveQuery(metadata=True, plans=True))
         except HudiError:
             continue
 

@@ -13,6 +13,7 @@ from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.inspect.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text, text_of
 from hudi_py.model.instant import Action, Instant, State
 from hudi_py.timeline.archived import archived_instants
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.pending_plans import clustering_plan, compaction_plan
 from hudi_py.timeline.records import Fields, decode_record
 
@@ -74,9 +75,9 @@ def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> li
     instants = archived_instants(
         table.storage,
         table.config,
-        chosen=(lambda item: item.action in actions) if actions else None,
-        metadata=bool(actions),
-        plans=plans,
+        ArchiveQuery(
+            chosen=(lambda each: each.action in actions) if actions else None, metadata=bool(actions), plans=plans
+        ),
     )
 
     def entry(position: int) -> TimelineEntry:

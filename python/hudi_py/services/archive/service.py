@@ -41,6 +41,7 @@ from hudi_py.services.planned.service import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_instants, check_history
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config
@@ -139,8 +140,10 @@ def archived_after(state: TableState, time: InstantTime) -> list[ArchivedInstant
     return archived_instants(
         state.storage,
         state.config,
-        since=time,
-        chosen=lambda each: each.action in WRITE_ACTIONS and each.time > time and each.time not in active,
+        ArchiveQuery(
+            since=time,
+            chosen=lambda each: each.action in WRITE_ACTIONS and each.time > time and each.time not in active,
+        ),
     )
 
 

@@ -21,6 +21,7 @@ from hudi_py.services.planned.service import ServiceReport
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.plans import SavepointMetadata, encode_savepoint
@@ -310,9 +311,7 @@ def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) 
     for entry in archived_instants(
         context.storage,
         context.config(),
-        since=commit.time,
-        chosen=lambda each: each.action is Action.CLEAN,
-        metadata=True,
+        ArchiveQuery(since=commit.time, chosen=lambda each: each.action is Action.CLEAN, metadata=True),
     ):
         if entry.metadata:
             yield decode_clean_metadata(entry.metadata, f"the archived clean {entry.time} of {context.storage.uri}")

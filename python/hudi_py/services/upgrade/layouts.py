@@ -24,6 +24,7 @@ from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.storage.within import set_modified
 from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_instants
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.metadata import convert_commit_metadata
 from hudi_py.timeline.properties import make_table_folders
@@ -160,11 +161,13 @@ class LayoutChange:
             full = archived_instants(
                 self.storage,
                 self.before,
-                since=part[0].time,
-                until=part[-1].time,
-                chosen=lambda each, keys=keys: _key(each) in keys,  # type: ignore[misc]
-                metadata=True,
-                plans=True,
+                ArchiveQuery(
+                    since=part[0].time,
+                    until=part[-1].time,
+                    chosen=lambda each, keys=keys: _key(each) in keys,  # type: ignore[misc]
+                    metadata=True,
+                    plans=True,
+                ),
             )
             folder = archive_folder(self.after)
             if self._new.has_completion_times:
