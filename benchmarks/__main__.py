@@ -14,6 +14,7 @@ from benchmarks import (
     small_files,
     stores,
     streaming,
+    tending,
     timeline,
     tpch,
 )
@@ -31,6 +32,7 @@ OTHERS = {
     "small": small_files,
     "stores": stores,
     "stream": streaming,
+    "tend": tending,
 }
 
 chosen = OTHERS.get(sys.argv[1]) if len(sys.argv) > 1 else None

@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from hudi_py.health import Diagnosis, Finding, doctor, forget_repair, repair, repair_plan, repairs, undo_repair
     from hudi_py.read import Scan, Split, read_split
     from hudi_py.table import Table, create_table, open_table, write
+    from hudi_py.tending import Budget, TendedService, TendedTable, TendReport, tend
     from hudi_py.write.result import WriteResult
 
 __all__ = [
+    "Budget",
     "ConfigError",
     "ConflictError",
     "CorruptFileError",
@@ -58,6 +60,9 @@ __all__ = [
     "Table",
     "TableExistsError",
     "TableNotFoundError",
+    "TendReport",
+    "TendedService",
+    "TendedTable",
     "UnsupportedTableError",
     "WriteResult",
     "create_table",
@@ -68,6 +73,7 @@ __all__ = [
     "repair",
     "repair_plan",
     "repairs",
+    "tend",
     "undo_repair",
     "write",
 ]
@@ -79,6 +85,7 @@ _ELSEWHERE = {
     ),
     **dict.fromkeys(("Scan", "Split", "read_split"), "hudi_py.read"),
     **dict.fromkeys(("Table", "create_table", "open_table", "write"), "hudi_py.table"),
+    **dict.fromkeys(("Budget", "TendReport", "TendedService", "TendedTable", "tend"), "hudi_py.tending"),
     "WriteResult": "hudi_py.write.result",
 }
 """Module of each public name, except errors."""

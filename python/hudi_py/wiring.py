@@ -121,7 +121,7 @@ def write_configuration(options: Mapping[str, Any] | None, **keywords: Any) -> O
 
 def service_context(
     storage: Storage,
-    options: Mapping[str, Any],
+    options: Mapping[str, Any] | Options,
     title: str,
     *,
     storage_options: Mapping[str, str] | None = None,
@@ -130,28 +130,28 @@ def service_context(
     `serving`.
 
     Args:
-        options: options of writes, by the keys of Apache Hudi.
-        title: title of the progress line.
+        options: options of writes, by the keys of Apache Hudi, or resolved.
+        title: title of the progress line; empty: none is shown.
 
     Raises:
         ConfigError: an option is unknown, not valid or refused.
         TableNotFoundError: there is no table.
         UnsupportedTableError: the table's version can only be read.
     """
-    resolved = Options.resolve(options, Scope.WRITE)
+    resolved = options if isinstance(options, Options) else Options.resolve(options, Scope.WRITE)
     return ServiceContext.of(
         storage,
         resolved,
         metadata_writer(resolved),
         storage_options=storage_options,
-        progress=Progress.on_terminal(title),
+        progress=Progress.on_terminal(title) if title else Progress.silent(),
     )
 
 
 @contextmanager
 def serving(
     storage: Storage,
-    options: Mapping[str, Any],
+    options: Mapping[str, Any] | Options,
     title: str,
     *,
     storage_options: Mapping[str, str] | None = None,

@@ -38,6 +38,7 @@ LAYERS: Final = (
     Layer(("health",), "what can be wrong with a table, and mending it"),
     Layer(("erasure",), "deleting rows from every file of a table"),
     Layer(("report",), "a table in short, and as one HTML page"),
+    Layer(("tending",), "care of many tables within a budget"),
     Layer(("table", "catalog"), "the public names"),
     Layer(("cli", "testing"), "the command line; checks for other implementers"),
     Layer(("__main__",), "`python -m hudi_py`"),

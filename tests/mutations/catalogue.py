@@ -1786,7 +1786,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "command line: of several tables, findings outweigh errors",
-        CORE + "cli/screen.py",
+        CORE + "cli/failure.py",
         "(code not in (0, FOUND), code)",
         "code",
         "tests/unit/cli/test_several.py",

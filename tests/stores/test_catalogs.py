@@ -14,7 +14,7 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options, Scope
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, HudiError
 from hudi_py.interop.catalogs import CatalogError, sync
 from hudi_py.interop.catalogs.entry import Catalog
 from hudi_py.interop.catalogs.glue import GlueCatalog
@@ -119,6 +119,29 @@ def test_from_the_first_commit_on(options: dict[str, str], tmp_path: Path) -> No
     catalog.drop("trips_rt")
     assert [each.done for each in sync(table).entries] == ["unchanged", "created", "unchanged"]
     catalog.close()
+
+
+def test_the_tables_of_a_catalog_are_cared_for(options: dict[str, str], tmp_path: Path) -> None:
+    """Each once, whatever it has of entries; what an entry says of services counts."""
+    enabled = {**options, f"{HIVE}enable": "true"}
+    for name in ("trips", "rides"):
+        for _ in range(6):
+            hudi_py.write(tmp_path / name, ROWS, options=enabled, **KEYS)
+    catalog = opened(options)
+    stored = catalog.table("rides_ro")
+    assert stored is not None
+    more = {**stored.entry.parameters, "hoodie.compact.inline.max.delta.commits": "50"}
+    catalog.alter(stored, replace(stored.entry, parameters=more), cascade=False)
+    database = options.get(f"{HIVE}database") or options["hoodie.datasource.meta.sync.glue.database_name"]
+    report = hudi_py.tend(f"{catalog.name}:{database}", options)
+    assert {table.name: [each.service for each in table.of("done")] for table in report.tables} == {
+        "trips": ["compaction"],
+        "rides": [],
+    }
+    found = {table.name for table in hudi_py.tend(f"{catalog.name}:", options, dry_run=True).tables}
+    assert {"trips", "rides"} <= found
+    with pytest.raises(HudiError):
+        hudi_py.tend(f"{catalog.name}:nowhere", options)
 
 
 @pytest.mark.slow

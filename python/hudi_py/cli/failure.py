@@ -8,6 +8,7 @@ import shutil
 import sys
 import textwrap
 import traceback
+from collections.abc import Iterable
 from typing import Final
 
 import click
@@ -46,9 +47,20 @@ _INTERRUPTED: Final = 130
 _ERROR: Final = "Error: "
 
 
+def code_of(error: BaseException) -> int:
+    """The exit code that stands for an error."""
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The worst of several exit codes: errors are worse than findings, and of two errors the one with the higher
+    code."""
+    return max(codes, key=lambda code: (code not in (0, FOUND), code), default=0)
+
+
 def fail(error: BaseException, *, debug: bool, as_json: bool, table: str = "") -> int:
     """Shows an error on standard error and returns its exit code. `table` is the one of several that it belongs to."""
-    code = next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
+    code = code_of(error)
     if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):  # click wraps it
         code = _INTERRUPTED
     if debug:

@@ -23,6 +23,7 @@ _SECTIONS: Final = {
     "Rows": ("read", "sql", "explain", "write", "update", "delete", "erase"),
     "Maintain": (
         *("compact", "log-compact", "cluster", "clean", "archive", "resize-buckets", "run", "unschedule"),
+        "tend",
         *("upgrade", "downgrade"),
         *("index", "metadata"),
     ),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
-from hudi_py.cli.declare import CommandTarget, Documented, confirm, dry_run_option, table_command, yes_option
+from hudi_py.cli.declare import NAMES, CommandTarget, Documented, confirm, dry_run_option, table_command, yes_option
 from hudi_py.cli.failure import FOUND
 
 
@@ -212,6 +213,39 @@ def run_service(
     from hudi_py.cli import services
 
     services.run_service(target, service, arguments, phase, instant, dry_run, yes)
+
+
+@table_command(
+    _GROUP,
+    "tend",
+    path=False,
+    examples=[
+        "hudi-py tend s3://lake/ --dry-run",
+        "hudi-py tend /data/lake --budget-time 30m --jobs 2",
+        "hudi-py tend /data/lake /data/staging --services compaction,clean --json",
+    ],
+)
+@click.argument("places", type=click.Path(), nargs=-1, metavar="PATH...", required=True)
+@click.option("--services", type=NAMES, help="Run these where they are due, whatever the tables' settings say.")
+@click.option("--budget-time", metavar="TIME", help="Begin nothing that takes longer than is left: 90s, 1h30m.")
+@click.option("--budget-bytes", metavar="SIZE", help="Read and write no more than this, such as 500GB.")
+@click.option("--budget-requests", type=click.IntRange(min=1), help="Make no more calls of the storage than this.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Tables at a time.")
+@click.option("--depth", type=click.IntRange(min=0), help="Levels of folders below each PATH to search; default: all.")
+@dry_run_option
+def tend(target: CommandTarget, **given: Any) -> None:
+    """Care for all tables at and below paths: find them, ask what is due, and do it.
+
+    A PATH may be hms:DATABASE or glue:DATABASE, for the tables of a catalog.
+
+    Does what each table's settings ask for after commits, the compactions that writers leave to others, and the
+    rollback of failed writes; the greatest gain for its cost comes first. Never asks, so it can run from cron, beside
+    writers, and on several machines at once.
+    """
+    from hudi_py.cli import tend as tending
+
+    code = tending.tend(target, tending.TendArguments(**given))
+    click.get_current_context().exit(code)
 
 
 @table_command(_GROUP, "unschedule", examples=["hudi-py unschedule /data/trips 20260131101530123"])

@@ -24,7 +24,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from hudi_py.cli.failure import FOUND, fail
+from hudi_py.cli.failure import fail, worst
 from hudi_py.model.words import visible, visible_json
 
 _TABLE: Final[ContextVar[str]] = ContextVar("table", default="")
@@ -248,8 +248,6 @@ def _padded(text: str, width: int, column: ScreenColumn) -> str:
 def answer_each(paths: Sequence[str], answer: Callable[[str], Any], *, debug: bool, as_json: bool) -> int:
     """Runs a command for each table, even if an earlier one failed; returns the worst exit code.
 
-    Errors are worse than findings, and of two errors the one with the higher code.
-
     Raises:
         click.UsageError: the command is wrong, for whichever table.
         click.Abort: a question was interrupted.
@@ -259,7 +257,7 @@ def answer_each(paths: Sequence[str], answer: Callable[[str], Any], *, debug: bo
         with screen.part(path, first=number == 0, as_json=as_json):
             codes.append(_answer(path, answer, debug=debug, as_json=as_json))
         sys.stdout.flush()  # so that errors appear below their heading
-    return max(codes, key=lambda code: (code not in (0, FOUND), code))
+    return worst(codes)
 
 
 def _answer(path: str, answer: Callable[[str], Any], *, debug: bool, as_json: bool) -> int:

@@ -14,7 +14,9 @@ from hudi_py.metadata_write.maintenance.verify import compare
 from hudi_py.metadata_write.partitions.registry import maintained_names
 from hudi_py.model.layout import META_FOLDER, METADATA_TABLE
 from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
+from hudi_py.timeline.state import TableState
 
 _NAMED = 10
 
@@ -22,8 +24,22 @@ _NAMED = 10
 def check_metadata(facts: Facts) -> Iterator[Finding]:
     """Yields findings about the metadata table from a comparison of listings, or of all records in a full
     examination."""
-    config = facts.table
     yield from _leftover(facts)
+    yield from check_complete(facts.table)
+    metadata, listed, unusable = examined(facts.state, listing=True)
+    if unusable is not None:
+        yield unusable
+    if metadata is None:
+        return
+    facts.checked.append("metadata table: files")
+    different = list(_listings(facts, listed))
+    yield from different
+    if facts.full:
+        yield from _records(facts, metadata, skip_files=bool(different))
+
+
+def check_complete(config: TableConfig) -> Iterator[Finding]:
+    """The finding about partitions that were begun and are not complete."""
     unfinished = sorted({*config.metadata_partitions_inflight, *config.metadata_partitions_to_make})
     if unfinished:
         yield Finding(
@@ -31,23 +47,23 @@ def check_metadata(facts: Facts) -> Iterator[Finding]:
             f"{', '.join(unfinished)} of the metadata table were begun and are not complete",
             details={"partitions": unfinished},
         )
+
+
+def examined(
+    state: TableState, *, listing: bool
+) -> tuple[MetadataTable | None, dict[str, dict[str, int]], Finding | None]:
+    """The metadata table, with the records of its listing if `listing`; None and a finding if readers pass over it."""
     try:
-        metadata = open_metadata(facts.state)
+        metadata = open_metadata(state)
         if metadata is None:
-            return
+            return None, {}, None
         metadata.check()
-        listed = read_files(metadata)
+        return metadata, read_files(metadata) if listing else {}, None
     except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError) as error:
         reason = f"the metadata table cannot be used: {first_line(error)}"
-        yield Finding("metadata.unusable", reason, paths=(METADATA_TABLE,))
-        return
-    facts.checked.append("metadata table: files")
-    different = list(_listings(facts, listed))
-    yield from different
-    if facts.full:
-        yield from _records(facts, metadata, skip_files=bool(different))
+        return None, {}, Finding("metadata.unusable", reason, paths=(METADATA_TABLE,))
 
 
 def _leftover(facts: Facts) -> Iterator[Finding]:

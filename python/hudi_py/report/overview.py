@@ -20,6 +20,7 @@ from hudi_py.schema import META_FIELDS
 from hudi_py.services.descriptor import Due
 from hudi_py.services.methods import TableServices
 from hudi_py.services.planned.pending import PLAN_SCHEMA
+from hudi_py.services.recovery.failed import ROLLBACK_FAILED
 from hudi_py.services.registry import SERVICES
 from hudi_py.transaction.locks import LockHolder, TableLocks
 
@@ -207,12 +208,13 @@ def _next(found: Overview, plans: pa.Table, path: str) -> list[NextStep]:
     if found.read_only is not None:
         return steps
     planned = {row["instant"]: row["service"] for row in plans.to_pylist()}
+    failed = any(each["due"] for each in found.services if each["service"] == ROLLBACK_FAILED.name)
     for row in found.pending:
         service, instant = planned.get(row["instant"]), row["instant"]
         if service is not None:
             why = f"The {service.replace('_', ' ')} plan {instant} is pending"
             steps.append(NextStep(why, SERVICES[service].command_line(path)))
-        elif row["action"] in _WRITES:
+        elif row["action"] in _WRITES and not failed:
             why = f"The {row['action']} {instant} is running, or its process has died. The next write undoes dead ones"
             steps.append(NextStep(why, f"hudi-py rollback {path} {instant}"))
     if not found.metadata_partitions and found.last_write is not None:

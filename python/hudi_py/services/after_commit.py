@@ -53,8 +53,6 @@ class InlineServices:
         Raises:
             HudiError: a service failed, and `hoodie.fail.writes.on.inline.table.service.exception` is true.
         """
-        if not self.options.get(services_config.ENABLED):
-            return ()
         progress = Progress.on_terminal("table services")
         context = ServiceContext.of(
             session.storage,
@@ -64,19 +62,21 @@ class InlineServices:
             storage_options=session.storage_options,
             progress=progress,
         )
+        if not context.options.get(services_config.ENABLED):
+            return ()
         done: list[str] = []
         state = None if committed.timeline is None else session.state(committed.timeline)
         try:
-            for step in [step for rule in _rules() for step in rule.steps(self.options, session.config)]:
+            for step in [step for rule in _rules() for step in rule.steps(context.options, session.config)]:
                 try:
                     state = state or context.state()
-                    if step.run(context, state):
+                    if step.run(context, state) is not None:
                         done.append(step.title)
                         state = None
                 except (ConflictError, LockError) as error:
                     _log.warning("the %s after the commit is left to the next commit: %s", step.title, error)
                 except Exception as error:  # whatever failed, the caller must learn that the write is committed
-                    if self.options.get(services_config.FAIL_ON_ERROR):
+                    if context.options.get(services_config.FAIL_ON_ERROR):
                         raise _failed(session.storage, step.title, error) from error
                     _log.warning("the %s after the commit failed: %s", step.title, error)
         finally:

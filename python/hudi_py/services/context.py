@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Any, Final
 
-from hudi_py.config import Options
+from hudi_py.config import Option, Options, Policy
+from hudi_py.config import services as services_config
+from hudi_py.config.clustering import OPTIONS as CLUSTERING_OPTIONS
+from hudi_py.config.compaction import OPTIONS as COMPACTION_OPTIONS
+from hudi_py.errors import ConfigError, first_line
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
@@ -20,6 +26,45 @@ from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import consistent
 from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.view import FileSystemView, load_view
+
+_log = logging.getLogger(__name__)
+_OWN: Final[Mapping[str, Option[Any]]] = {
+    key: option
+    for option in (
+        *services_config.OPTIONS,
+        *services_config.CLEAN_OPTIONS,
+        *services_config.ARCHIVE_OPTIONS,
+        *services_config.TTL_OPTIONS,
+        *COMPACTION_OPTIONS,
+        *CLUSTERING_OPTIONS,
+    )
+    if option.policy is Policy.HONOURED and option is not services_config.AUTO_UPGRADE
+    for key in (option.key, *option.aliases)
+}
+"""Options of services that a table may have among its own properties, by each of their keys."""
+
+
+def own_settings(properties: Mapping[str, str]) -> dict[Option[Any], str]:
+    """The options of services among the properties of a table (`HoodieSparkSqlWriter.mergeParamsAndGetHoodieConfig`,
+    1.2.0, takes every property as an option). Those that are not valid are left out with a warning."""
+    found: dict[Option[Any], str] = {}
+    for key, text in properties.items():
+        option = _OWN.get(key)
+        if option is None:
+            continue
+        try:
+            option.read(text, key)
+        except ConfigError as error:
+            _log.warning("a property of the table is ignored: %s", first_line(error))
+        else:
+            found[option] = text
+    return found
+
+
+def with_own_settings(options: Options, config: TableConfig) -> Options:
+    """The options of a call, where the table's own properties say what the call does not."""
+    own = {option: text for option, text in own_settings(config.properties).items() if not options.given(option)}
+    return options.replace(own) if own else options
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +97,7 @@ class ServiceContext:
             storage, options, metadata, config=config, clock=clock, storage_options=storage_options
         )
         check_writable(session.config)
-        return cls(session, options, progress or Progress.silent())
+        return cls(session, with_own_settings(options, session.config), progress or Progress.silent())
 
     @property
     def storage(self) -> Storage:

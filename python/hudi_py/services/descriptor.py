@@ -7,12 +7,12 @@ report and the documents read `registry.SERVICES`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from numbers import Integral
 from typing import Any, Final, Generic
 
-from hudi_py.config import Options
+from hudi_py.config import Option, Options
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
@@ -30,6 +30,12 @@ class Due:
     due: bool
     reason: str
     """What it would do, or why it would do nothing."""
+    pending: tuple[InstantTime, ...] = ()
+    """Instants of its plans that are not completed, oldest first, which it would carry out before anything new."""
+    files: int = 0
+    """How many files fewer there would be to list, open and merge afterwards, about."""
+    num_bytes: int = 0
+    """Bytes that it would read and write for that, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +43,17 @@ class Step:
     """A step after a commit."""
 
     title: str
-    run: Callable[[ServiceContext, TableState], bool]
-    """Run what is due, given the state of the table before it, and return whether there was anything to do."""
+    run: Callable[[ServiceContext, TableState], ServiceReport | None]
+    """Run what is due, given the state of the table before it. Returns None if there was nothing to do."""
 
 
 def _accept(*_: object) -> None:
     """Accept any options."""
+
+
+def _never(*_: object) -> bool:
+    """Leave nothing to others."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,11 @@ class AfterCommitRule:
     """Raise ConfigError if the options contradict each other."""
     check_table: Callable[[Options, TableConfig], None] = _accept
     """Raise HudiError if a step that the options ask for would fail on every table like this."""
+    switch: Mapping[Option[Any], str] = field(default_factory=dict)
+    """The options with which a commit is followed by what is due, run to its end. Without any, the service is not for
+    a process beside the writers (`tend`)."""
+    left: Callable[[Options, TableConfig], bool] = _never
+    """Whether writers with these options leave it to a process beside them."""
 
 
 class InstantArgument(Enum):
@@ -153,12 +169,18 @@ class CheckedCall(Generic[Report]):
 
 def run_step(service: AnyService[ServiceReport]) -> Step:
     """A step that executes the pending plans and a new one."""
-    return Step(service.name, lambda context, _: run_all(service, context).instant is not None)
+    return Step(service.name, lambda context, _: done(run_all(service, context)))
 
 
 def schedule_step(service: AnyService[ServiceReport]) -> Step:
     """A step that only makes a plan, unless one is pending."""
-    return Step(
-        f"{service.name} plan",
-        lambda context, _: not pending_instants(service, context) and service.schedule(context).instant is not None,
-    )
+
+    def plan(context: ServiceContext, _: TableState) -> ServiceReport | None:
+        return None if pending_instants(service, context) else done(schedule(service, context))
+
+    return Step(f"{service.name} plan", plan)
+
+
+def done(report: ServiceReport) -> ServiceReport | None:
+    """A report; None if it says that nothing was done."""
+    return None if report.instant is None else report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from hudi_py.errors import ConfigError
@@ -13,12 +14,17 @@ from hudi_py.services.clean import CLEAN
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import Argument, CheckedCall, Due, InstantArgument, Service
 from hudi_py.services.planned.pending import PLANNED
+from hudi_py.services.planned.phases import RewritingService
+from hudi_py.services.planned.service import listed, planned_files
 from hudi_py.services.planned.unschedule import unschedule
+from hudi_py.services.recovery.failed import ROLLBACK_FAILED
 from hudi_py.services.recovery.restore import restore
 from hudi_py.services.recovery.rollback import rollback
 from hudi_py.services.recovery.savepoint import create_savepoint, delete_savepoint
 from hudi_py.services.ttl import TTL
 from hudi_py.services.upgrade.service import DOWNGRADE, UPGRADE
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.state import TableState
 
 SAVEPOINT: Final = Service(
     name="savepoint",
@@ -80,6 +86,7 @@ SERVICES: Final[Mapping[str, Service[Any]]] = {
         SAVEPOINT,
         DELETE_SAVEPOINT,
         ROLLBACK,
+        ROLLBACK_FAILED,
         RESTORE,
         UNSCHEDULE,
         RESCALE_BUCKETS,
@@ -106,10 +113,31 @@ def due_services(context: ServiceContext) -> list[Due]:
 
 def _each_due(context: ServiceContext) -> Iterator[Due]:
     state = context.state()
+    plans = PendingPlans(state.storage, state.timeline)
     for service in SERVICES.values():
-        found = service.due(context, state) if service.due is not None else None
+        found = due_of(service, context, state, plans)
         if found is not None:
             yield found
+
+
+def due_of(service: Service[Any], context: ServiceContext, state: TableState, plans: PendingPlans) -> Due | None:
+    """What one service would do now: its pending plans come first. Returns None if it has neither plans nor a rule."""
+    found = service.due(context, state) if service.due is not None else None
+    planned = [] if service.plans is None else service.planner().planned(plans)
+    pending = tuple(each.time for each in planned)
+    if not pending:
+        return found
+    new = found if found is not None and found.due else Due(service.name, True, "")
+    planner = service.planner()
+    files = sum(planned_files(row) for each in planned for row in planner.plan_rows(plans, each))
+    num_bytes = sum(planner.plan_bytes(plans, each) for each in planned) if isinstance(planner, RewritingService) else 0
+    return replace(
+        new,
+        reason=f"{listed(pending, 'plan')} pending" + (f"; {new.reason}" if new.reason else ""),
+        pending=pending,
+        files=new.files + files,
+        num_bytes=new.num_bytes + num_bytes,
+    )
 
 
 def check_call(

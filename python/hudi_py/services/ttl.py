@@ -21,7 +21,7 @@ from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, InstantArgument, Service, Step
+from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, InstantArgument, Service, Step, done
 from hudi_py.services.planned.service import ServiceReport, listed
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.clock import wall_clock_ms
@@ -254,7 +254,7 @@ def _load(name: str) -> PartitionStrategy:
 
 def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
     if options.get(services_config.TTL_INLINE):
-        yield Step(_SERVICE, lambda context, _: run_ttl(context).instant is not None)
+        yield Step(_SERVICE, lambda context, _: done(run_ttl(context)))
 
 
 def _check_options(options: Options) -> None:
@@ -270,7 +270,8 @@ def _due(context: ServiceContext, state: TableState) -> Due | None:
         return None
     report = run_ttl(context, dry_run=True)
     count = len(report.partitions) + report.num_left
-    return Due(_SERVICE, bool(count), f"{counted(count, 'partition')} expired" if count else report.reason)
+    expired = f"{counted(count, 'partition')} expired" if count else report.reason
+    return Due(_SERVICE, bool(count), expired, files=report.num_file_groups)
 
 
 TTL: Final = Service(
@@ -285,6 +286,6 @@ TTL: Final = Service(
         Argument("dry_run", bool, "whether only to report which partitions have expired"),
     ),
     asks="drop partitions that have expired",
-    after_commit=AfterCommitRule(_steps, check_options=_check_options),
+    after_commit=AfterCommitRule(_steps, check_options=_check_options, switch={services_config.TTL_INLINE: "true"}),
     due=_due,
 )

@@ -12,6 +12,7 @@ from hudi_py.storage.hdfs import HDFS_SCHEMES, HdfsStorage
 from hudi_py.storage.local import LocalStorage
 from hudi_py.storage.memory import MemoryStorage
 from hudi_py.storage.objects import SCHEMES, ObjectStorage
+from hudi_py.storage.within import FolderStorage
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):(.*)$", re.DOTALL)
 
@@ -37,6 +38,8 @@ def path_text(path: StrPath) -> str:
 
 def open_beside(storage: Storage, uri: str) -> Storage:
     """Opens the storage at another URI with the credentials of an open one. Raises as `open_storage`."""
+    while isinstance(storage, FolderStorage):
+        storage = storage.beneath
     return open_storage(uri, storage.options if isinstance(storage, (ObjectStorage, HdfsStorage)) else None)
 
 

@@ -42,7 +42,7 @@ def tally(
 
 
 def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
-    yield Step("tally", lambda context, _: tally(context).num_files > 0)
+    yield Step("tally", lambda context, _: found if (found := tally(context)).num_files else None)
 
 
 def _due(context: ServiceContext, state: TableState) -> Due:

@@ -78,7 +78,14 @@ def test_clean(cli: Run, trips: Path) -> None:
     assert len(files) == 6
     assert "6 files in 2 partitions would be deleted" in cli("clean", trips, "--dry-run", *one).out
     due = {row["service"]: row for row in cli("show", trips, "--json", *one).json["services"]}
-    assert due["clean"] == {"service": "clean", "due": True, "reason": "6 files in 2 partitions can be deleted"}
+    assert due["clean"] == {
+        "service": "clean",
+        "due": True,
+        "reason": "6 files in 2 partitions can be deleted",
+        "pending": [],
+        "files": 6,
+        "num_bytes": 0,
+    }
     assert cli("clean", trips, "--yes", "--json", *one).json["num_files"] == 6
     assert not any(list(trips.rglob(file)) for file in files)
 

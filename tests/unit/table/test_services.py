@@ -240,7 +240,7 @@ def test_a_plan_is_made_and_left(path: str) -> None:
 def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """The clean after each commit fails."""
 
-    def fail(*_: object) -> bool:
+    def fail(*_: object) -> None:
         raise error
 
     rule = AfterCommitRule(lambda options, config: iter([Step("clean", fail)]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -60,6 +60,20 @@ class StoredEntry:
 
 class IncompatibleError(CatalogError):
     """The catalog refuses a change of columns."""
+
+
+class ListedCatalog(Protocol):
+    """A catalog whose databases and tables can be listed. All methods raise `CatalogError`."""
+
+    def all_databases(self) -> list[str]:
+        """Names of all databases, sorted."""
+        ...
+
+    def tables(self) -> Iterator[StoredEntry]:
+        """The tables of its database, of whatever format."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Catalog(Protocol):

@@ -72,6 +72,14 @@ class GlueCatalog:
         entry = {"Name": self._database, "Description": "Automatically created by hudi-py"}
         self._call("create_database", exists=True, DatabaseInput=entry, **self._catalog)
 
+    def all_databases(self) -> list[str]:
+        pages = self._pages("get_databases", "DatabaseList", **self._catalog)
+        return sorted(each["Name"] for each in pages)
+
+    def tables(self) -> Iterator[StoredEntry]:
+        for each in self._pages("get_tables", "TableList", **self._where):
+            yield StoredEntry(_entry(each), each)
+
     def table(self, name: str) -> StoredEntry | None:
         found = self._call("get_table", missing=True, Name=name, **self._where)
         return None if found is None else StoredEntry(_entry(found["Table"]), found["Table"])
@@ -136,6 +144,15 @@ class GlueCatalog:
         storage = stored.raw["StorageDescriptor"]
         for values, location in locations.items():
             yield {"Values": list(values), "StorageDescriptor": {**storage, "Location": _s3(location)}}
+
+    def _pages(self, method: str, name: str, **arguments: Any) -> Iterator[dict[str, Any]]:
+        more: dict[str, Any] = {}
+        while True:
+            page = self._call(method, **more, **arguments)
+            yield from page[name]
+            if not page.get("NextToken"):
+                return
+            more = {"NextToken": page["NextToken"]}
 
     def _check(self, what: str, table: str, done: Mapping[str, Any], *, harmless: str = "") -> None:
         errors = [each["ErrorDetail"] for each in done.get("Errors", ())]

@@ -11,7 +11,7 @@ import importlib
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -107,6 +107,8 @@ METHODS: Final[dict[str, Method]] = {
         method("set_ugi", ("user_name", TEXT), ("group_names", TEXTS), returns=TEXTS, errors=(_META,)),
         method("get_database", ("name", TEXT), returns=of(_DATABASE), errors=(NO_SUCH_OBJECT, _META)),
         method("create_database", ("database", of(_DATABASE)), errors=(ALREADY_EXISTS, _INVALID_OBJECT, _META)),
+        method("get_all_databases", returns=TEXTS, errors=(_META,)),
+        method("get_all_tables", ("db_name", TEXT), returns=TEXTS, errors=(_META,)),
         method("get_table", *_NAMED, returns=of(TABLE), errors=(_META, NO_SUCH_OBJECT)),
         method("create_table", ("tbl", of(TABLE)), errors=(ALREADY_EXISTS, _INVALID_OBJECT, _META, NO_SUCH_OBJECT)),
         method(
@@ -190,6 +192,15 @@ class HiveMetastore:
     def create_database(self) -> None:
         entry = {"name": self._database, "description": "automatically created by hoodie"}
         self._call("create_database", exists=True, database=entry)
+
+    def all_databases(self) -> list[str]:
+        return sorted(self._call("get_all_databases"))
+
+    def tables(self) -> Iterator[StoredEntry]:
+        for name in self._call("get_all_tables", db_name=self._database):
+            found = self.table(name)
+            if found is not None:  # dropped since it was listed
+                yield found
 
     def table(self, name: str) -> StoredEntry | None:
         raw = self._call("get_table", missing=True, db_name=self._database, tbl_name=name)

@@ -36,7 +36,7 @@ from hudi_py.services.archive.select import ArchiveConstraints, Selection, selec
 from hudi_py.services.clean.policy import last_clean
 from hudi_py.services.clean.slices import split_base_name, split_log_name
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.descriptor import AfterCommitRule, Due, InstantArgument, Service, Step
+from hudi_py.services.descriptor import AfterCommitRule, Due, InstantArgument, Service, Step, done
 from hudi_py.services.planned.service import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.threads import when_remote
@@ -81,14 +81,14 @@ class ArchiveReport(ServiceReport):
             yield f"{counted(self.num_instants, 'instant')} archived, {self.oldest} and newer"
         if self.written_bytes:
             yield f"{show_bytes(self.written_bytes)} written"
-        for count, noun, done in (
+        for count, noun, verb in (
             (self.num_files_deleted, "timeline file", "removed"),
             (self.num_levels_compacted, "archive level", "compacted"),
             (self.num_files_merged, "archive file", "merged"),
             (self.num_files_cleaned, "archive file", "removed"),
         ):
             if count:
-                yield f"{counted(count, noun)} {done}"
+                yield f"{counted(count, noun)} {verb}"
 
 
 def archive(context: ServiceContext, *, data_timeline: Timeline | None = None) -> ArchiveReport:
@@ -373,9 +373,9 @@ def _file_ids(storage: Storage, partition: str) -> frozenset[str]:
     return frozenset(found[0] for found in parts if found is not None)
 
 
-def _archive(context: ServiceContext, state: TableState) -> bool:
+def _archive(context: ServiceContext, state: TableState) -> ServiceReport | None:
     # after most commits none is due, which the timeline shows without the lock
-    return may_be_due(context, state) and archive(context).instant is not None
+    return done(archive(context)) if may_be_due(context, state) else None
 
 
 def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
@@ -391,7 +391,9 @@ def _check_options(options: Options) -> None:
 def _due(context: ServiceContext, state: TableState) -> Due:
     selection = preview_archive(context)
     more = f"{counted(len(selection.instants), 'instant')} can be archived"
-    return Due("archive", bool(selection.instants), more if selection.instants else selection.reason)
+    gone = {(instant.time, instant.action.comparable) for instant in selection.instants}
+    files = sum((state_file.time, state_file.action.comparable) in gone for state_file in state.timeline.files)
+    return Due("archive", bool(gone), more if selection.instants else selection.reason, files=files)
 
 
 def _run(context: ServiceContext, instant: str | None) -> ArchiveReport:
@@ -404,6 +406,8 @@ ARCHIVE: Final = Service(
     run=_run,
     instant=InstantArgument.REFUSED,
     command="archive",
-    after_commit=AfterCommitRule(_steps, check_options=_check_options),
+    after_commit=AfterCommitRule(
+        _steps, check_options=_check_options, switch={services_config.ARCHIVE_AUTOMATIC: "true"}
+    ),
     due=_due,
 )

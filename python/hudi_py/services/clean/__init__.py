@@ -14,21 +14,21 @@ from hudi_py.services.clean.plan import Planned, plan_clean, why_not_due
 from hudi_py.services.clean.policy import check_cleaning, earliest_to_retain
 from hudi_py.services.clean.service import Cleaning, CleanReport
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.descriptor import AfterCommitRule, Due, Service, Step
-from hudi_py.services.planned.service import run_all
+from hudi_py.services.descriptor import AfterCommitRule, Due, Service, Step, done
+from hudi_py.services.planned.service import ServiceReport, run_all
 from hudi_py.timeline.state import TableState
 
 __all__ = ["CleanReport", "Cleaning", "Planned", "earliest_to_retain", "plan_clean", "why_not_due"]
 
 
-def _clean(context: ServiceContext, state: TableState) -> bool:
+def _clean(context: ServiceContext, state: TableState) -> ServiceReport | None:
     service = Cleaning(waits=True)
     if any(instant.action is Action.CLEAN for instant in state.timeline.pending):
-        return run_all(service, context).instant is not None
+        return done(run_all(service, context))
     # after most commits none is due, which the timeline shows without the lock
     if why_not_due(context, state.timeline, context.options, now_ms=service.now_ms()):
-        return False
-    return service.schedule_and_run(context).instant is not None
+        return None
+    return done(service.schedule_and_run(context))
 
 
 def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
@@ -45,7 +45,7 @@ def _due(context: ServiceContext, state: TableState) -> Due:
     preview = Cleaning(waits=True).preview(context)
     files = [file for row in preview.rows for file in row["files"]]
     superfluous = f"{counted(len(files), 'file')} in {counted(len(preview.rows), 'partition')} can be deleted"
-    return Due("clean", bool(files), superfluous if files else preview.reason)
+    return Due("clean", bool(files), superfluous if files else preview.reason, files=len(files))
 
 
 def _plans(*, local: bool) -> Cleaning:
@@ -58,6 +58,8 @@ CLEAN: Final = Service(
     plans=_plans,
     asks="delete old file versions",
     command="clean",
-    after_commit=AfterCommitRule(_steps, check_options=_check_options),
+    after_commit=AfterCommitRule(
+        _steps, check_options=_check_options, switch={services_config.CLEAN_AUTOMATIC: "true"}
+    ),
     due=_due,
 )

@@ -39,7 +39,7 @@ from hudi_py.services.clustering.plan import (
     last_clustering,
     plan_clustering,
 )
-from hudi_py.services.compaction.plan import busy_groups
+from hudi_py.services.compaction.plan import busy_groups, rewritten_bytes
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, Service, Step, run_step, schedule_step
@@ -188,6 +188,9 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
             f"({config.INLINE_MAX_COMMITS.key}, {config.ASYNC_MAX_COMMITS.key})"
         )
 
+    def num_bytes(self, units: Sequence[ClusteringGroup]) -> int:
+        return sum(rewritten_bytes(unit.metrics) for unit in units)
+
     def settings(
         self, context: ServiceContext, state: TableState, plan: ClusteringPlan, instant: InstantTime
     ) -> ClusterSettings:
@@ -304,8 +307,9 @@ def _due(context: ServiceContext, _: TableState) -> Due | None:
     if service is None:
         return None
     found = service.preview(context)
-    groups = f"{counted(len(found.rows), 'file group')} to join or sort"
-    return Due("clustering", bool(found.rows), groups if found.rows else found.reason)
+    count = len(found.rows)
+    groups = f"{counted(count, 'file group')} to join or sort" if count else found.reason
+    return Due("clustering", bool(count), groups, files=count, num_bytes=found.num_bytes)
 
 
 CLUSTERING: Final = Service(
@@ -318,6 +322,12 @@ CLUSTERING: Final = Service(
         Argument("partitions", str, "paths of the partitions that a new plan has, separated by commas"),
     ),
     command="cluster",
-    after_commit=AfterCommitRule(_steps, check_options=_check_options, check_table=_check_table),
+    after_commit=AfterCommitRule(
+        _steps,
+        check_options=_check_options,
+        check_table=_check_table,
+        switch={config.INLINE: "true", config.SCHEDULE_INLINE: "false"},
+        left=lambda options, _: options.get(config.SCHEDULE_INLINE),
+    ),
     due=_due,
 )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial
@@ -32,11 +32,12 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 
 TOTAL_IO_MB = "TOTAL_IO_MB"
+_READ_MB = "TOTAL_IO_READ_MB"
 TOTAL_LOG_FILES_SIZE = "TOTAL_LOG_FILES_SIZE"
 _MB = 1024 * 1024
 _DATE = re.compile(r"(\d+)/(\d+)/(\d+)")
 
-_BOUNDED_IO = frozenset(
+BOUNDED_IO = frozenset(
     {
         "BoundedIOCompactionStrategy",
         "DayBasedCompactionStrategy",
@@ -45,6 +46,7 @@ _BOUNDED_IO = frozenset(
         "BoundedPartitionAwareCompactionStrategy",
     }
 )
+"""Strategies whose plans `hoodie.compaction.target.io` limits."""
 
 
 def slice_metrics(slices: Sequence[FileSlice], max_file_size: int) -> dict[str, float]:
@@ -57,12 +59,19 @@ def slice_metrics(slices: Sequence[FileSlice], max_file_size: int) -> dict[str, 
     logs = [log.size for slice_ in slices for log in slice_.log_files]
     read, write = (sum(bases) + sum(logs)) // _MB, sum(base or max_file_size for base in bases) // _MB
     return {
-        "TOTAL_IO_READ_MB": float(read),
+        _READ_MB: float(read),
         "TOTAL_IO_WRITE_MB": float(write),
         TOTAL_IO_MB: float(read + write),
         TOTAL_LOG_FILES_SIZE: float(sum(logs)),
         "TOTAL_LOG_FILES": float(len(logs)),
     }
+
+
+def rewritten_bytes(metrics: Mapping[str, float]) -> int:
+    """Returns the bytes to read and write for slices with these metrics, about: as many are written as read. The size
+    of the base files is known in whole megabytes only."""
+    read = max(int(metrics.get(_READ_MB, 0.0)) * _MB, int(metrics.get(TOTAL_LOG_FILES_SIZE, 0.0)))
+    return 2 * read
 
 
 def choose_partitions(options: Options, partitions: Sequence[str], today: date) -> list[str]:
@@ -118,7 +127,7 @@ def choose_operations(
             chosen = [each for each in chosen if _is_recent(each.partition_path, days, today) == bounded]
             if bounded:
                 chosen.sort(key=lambda each: _day(each.partition_path), reverse=True)
-        if name in _BOUNDED_IO and name != "BoundedPartitionAwareCompactionStrategy":
+        if name in BOUNDED_IO and name != "BoundedPartitionAwareCompactionStrategy":
             chosen, left = _within(chosen, options.get(config.TARGET_IO_MB))
             missing |= dict.fromkeys(left)
     return chosen, tuple(missing)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar, Final
@@ -29,6 +29,7 @@ from hudi_py.services.compaction.plan import (
     operations_of,
     partitions_to_consider,
     plan_compaction,
+    rewritten_bytes,
 )
 from hudi_py.services.compaction.rewrite import (
     Rewrite,
@@ -43,7 +44,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, Service, Step, run_step, schedule_step
 from hudi_py.services.planned.codec import PlanCodec, missing_file, slice_of
 from hudi_py.services.planned.phases import Chosen, PlannedUnit, PlannedWork, RewritingService, UnitOutcome
-from hudi_py.services.planned.service import ServiceReport
+from hudi_py.services.planned.service import ServiceReport, planned_files
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan, FileGroup
@@ -143,6 +144,9 @@ class LogRewriting(RewritingService[CompactionPlan, CompactionOperation, Rewrite
         self, context: ServiceContext, state: TableState, plan: CompactionPlan, instant: InstantTime
     ) -> RewriteSettings | None:
         return self.table_settings(context, state, instant) if self.rewrite is None else None
+
+    def num_bytes(self, units: Sequence[CompactionOperation]) -> int:
+        return sum(rewritten_bytes(unit.metrics) for unit in units)
 
     def commit_extra(self, work: CompactionWork) -> Mapping[str, str]:
         return work.settings.extra if work.settings is not None else self.extra
@@ -331,10 +335,13 @@ def _due(context: ServiceContext, state: TableState) -> Due | None:
     backlog = since_compaction(state.timeline)
     if reason or backlog is None:
         return Due("compaction", False, reason)
-    preview = Compaction(always=True).preview(context)
+    preview = Compaction().preview(context)  # as a step after a commit plans it
+    if not preview.rows:
+        return Due("compaction", False, preview.reason)
     groups = counted(len(preview.rows), "file group")
     waiting = f"{counted(backlog.count, 'delta commit')} not compacted, {groups} with logs"
-    return Due("compaction", bool(preview.rows), waiting if preview.rows else preview.reason)
+    files = sum(map(planned_files, preview.rows))
+    return Due("compaction", True, waiting, files=files, num_bytes=preview.num_bytes)
 
 
 def _plans(*, local: bool, when_due: bool = False) -> Compaction:
@@ -347,6 +354,12 @@ COMPACTION: Final = Service(
     plans=_plans,
     arguments=(Argument("when_due", bool, "whether to plan only if the options make a plan due"),),
     command="compact",
-    after_commit=AfterCommitRule(_steps, check_options=_check_options, check_table=_check_table),
+    after_commit=AfterCommitRule(
+        _steps,
+        check_options=_check_options,
+        check_table=_check_table,
+        switch={compaction_config.INLINE: "true", compaction_config.SCHEDULE_INLINE: "false"},
+        left=lambda options, config: config.is_mor,
+    ),
     due=_due,
 )

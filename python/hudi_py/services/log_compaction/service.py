@@ -43,9 +43,10 @@ from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, Rewrit
 from hudi_py.services.compaction.service import CompactionSlice, LogRewriting, publish_rewritten
 from hudi_py.services.compaction.trigger import since_compaction, since_log_compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.descriptor import AfterCommitRule, Service, Step, run_step
+from hudi_py.services.descriptor import AfterCommitRule, Due, Service, Step, run_step
 from hudi_py.services.planned.codec import PlanCodec, slice_of
 from hudi_py.services.planned.phases import Chosen, UnitOutcome
+from hudi_py.services.planned.service import planned_files
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
 from hudi_py.timeline.state import TableState
@@ -307,10 +308,22 @@ def _check_table(options: Options, config: TableConfig) -> None:
         check_logs_compactable(config, options)
 
 
+def _due(context: ServiceContext, state: TableState) -> Due | None:
+    if not state.config.is_mor or not context.options.get(compaction_config.LOG_INLINE):
+        return None
+    preview = LogCompaction().preview(context)
+    if not preview.rows:
+        return Due("log_compaction", False, preview.reason)
+    files = sum(map(planned_files, preview.rows))
+    logs = f"{counted(len(preview.rows), 'file group')} with enough logs to merge"
+    return Due("log_compaction", True, logs, files=files, num_bytes=preview.num_bytes)
+
+
 LOG_COMPACTION: Final = Service(
     name="log_compaction",
     help="Merges the logs of file groups that have enough of them into one each",
     plans=partial(LogCompaction, always=True),
     command="log-compact",
-    after_commit=AfterCommitRule(_steps, check_table=_check_table),
+    after_commit=AfterCommitRule(_steps, check_table=_check_table, switch={compaction_config.LOG_INLINE: "true"}),
+    due=_due,
 )

@@ -156,6 +156,10 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
     def nothing(self, reason: str) -> Report_co:
         """See `PlannedService.nothing`."""
 
+    def num_bytes(self, units: Sequence[UnitT]) -> int:
+        """Bytes that units of a plan read and write, about; 0 if the plan does not say."""
+        return 0
+
     def still_needed(
         self, context: ServiceContext, state: TableState, units: tuple[UnitT, ...]
     ) -> tuple[tuple[UnitT, ...], str]:
@@ -228,12 +232,19 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
             return Preview((), refused)
         context.progress.phase(f"planning the {self.name.replace('_', ' ')}")
         chosen = self.choose(context, context.state(), None)
-        return Preview(() if chosen.plan is None else self.codec.rows(chosen.plan), chosen.reason)
+        if chosen.plan is None:
+            return Preview((), chosen.reason)
+        return Preview(self.codec.rows(chosen.plan), chosen.reason, self.num_bytes(self.codec.units(chosen.plan)))
 
     def plan_rows(self, plans: PendingPlans, instant: Instant) -> Sequence[Mapping[str, Any]]:
         """See `PlannedService.plan_rows`."""
         plan = plans.decoded(instant, self.codec.decode)
         return () if plan is None else self.codec.rows(plan)
+
+    def plan_bytes(self, plans: PendingPlans, instant: Instant) -> int:
+        """Bytes that a pending plan reads and writes, about; 0 if it does not say."""
+        plan = plans.decoded(instant, self.codec.decode)
+        return 0 if plan is None else self.num_bytes(self.codec.units(plan))
 
     def planned(self, plans: PendingPlans) -> list[Instant]:
         """See `PlannedService.planned`."""

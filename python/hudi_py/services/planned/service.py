@@ -94,6 +94,8 @@ class Preview:
     """partition, file_id (None for a clean) and files (list) of each file group to compact or partition to clean."""
     reason: str = ""
     """Why there is nothing to do."""
+    num_bytes: int = 0
+    """Bytes that it would read and write, about; 0 where files are only deleted."""
 
 
 class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
@@ -160,6 +162,12 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
 
 AnyService: TypeAlias = PlannedService[Any, Any, Report]
 """A service of any kind. Its work and outcomes are only passed back to the same service."""
+
+
+def planned_files(row: Mapping[str, Any]) -> int:
+    """How many files fewer there are after a row of a plan: of a file group to rewrite one stays, of a partition to
+    clean none."""
+    return len(row["files"]) if row["file_id"] is None else max(len(row["files"]) - 1, 1)
 
 
 def check_executed(context: ServiceContext, what: str, work: Work, executed: Collection[int]) -> None:

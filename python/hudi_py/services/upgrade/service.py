@@ -335,7 +335,7 @@ def _groups_with_logs(view: FileSystemView) -> int:
 
 def _steps_after_commit(options: Options, config: TableConfig) -> Iterator[Step]:
     if options.get(service_config.AUTO_UPGRADE) and config.version < _NEWEST:
-        yield Step("upgrade", lambda context, _: bool(upgrade(context).steps))
+        yield Step("upgrade", lambda context, _: found if (found := upgrade(context)).steps else None)
 
 
 def _to(versions: str) -> Argument:

@@ -1,0 +1,100 @@
+"""Rolls back the writes that have failed, and finishes rollbacks and restores that were killed, as the next write would
+(`BaseHoodieTableServiceClient.rollbackFailedWrites`, 1.2.0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hudi_py.config import concurrency
+from hudi_py.model.instant import Action, Instant
+from hudi_py.model.words import counted
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.descriptor import Due, InstantArgument, Service
+from hudi_py.services.planned.service import listed
+from hudi_py.services.recovery.rollback import UndoReport
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.state import TableState
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.recovery.failed_writes import examine, recover_failed_writes
+
+_SERVICE: Final = "rollback_failed"
+_RECOVERIES: Final = (Action.ROLLBACK, Action.RESTORE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """What is pending besides plans of table services."""
+
+    dead: tuple[Instant, ...]
+    living: tuple[Instant, ...]
+
+
+def roll_back_failed(context: ServiceContext, instant: str | None = None) -> UndoReport:
+    """Roll back every write that has failed, and finish what earlier rollbacks and restores left behind. Running writes
+    are left alone.
+
+    Args:
+        instant: must be None.
+
+    Raises:
+        ConflictError: a write is under way, and the options allow for one writer at a time.
+        LockError: the table lock could not be acquired in time.
+    """
+    state = context.state()
+    found, reason = _pending(context, state), _why_not(context, state)
+    if reason:
+        return UndoReport(_SERVICE, None, reason=reason)
+    after = recover_failed_writes(context.session)
+    there = {(each.time, each.action.comparable) for each in after.pending}
+    gone = tuple(each for each in found.dead if (each.time, each.action.comparable) not in there)
+    undone = tuple(each.time for each in reversed(gone) if each.action not in _RECOVERIES)
+    newest = _newest_recovery(after)
+    if not gone or newest is None:
+        return UndoReport(_SERVICE, None, reason="another process has rolled them back")
+    return UndoReport(_SERVICE, newest.time, newest.completion_time, rolled_back=undone)
+
+
+def _pending(context: ServiceContext, state: TableState) -> _Pending:
+    expiry_ms, storage, timeline = context.session.settings.heartbeat_expiry_ms, state.storage, state.timeline
+    recoveries = [each for each in timeline.pending if each.action in _RECOVERIES]
+    every = [*PendingPlans(storage, timeline).writes, *recoveries]
+    dead = tuple(each for each in every if examine(storage, timeline, each).dead(expiry_ms))
+    return _Pending(dead, tuple(each for each in every if each not in dead))
+
+
+def _why_not(context: ServiceContext, state: TableState) -> str:
+    """Why nothing can be rolled back now; empty if something can."""
+    found = _pending(context, state)
+    if not found.dead:
+        running = f"; {counted(len(found.living), 'write')} under way" if found.living else ""
+        return f"no write has failed{running}"
+    if context.session.settings.keeps_failed_writes:
+        return f"{concurrency.FAILED_WRITES.key} keeps failed writes"
+    if found.living and context.session.conflicts.one_at_a_time:
+        first = found.living[0]
+        return f"the {first.action.value} {first.time} is under way, after which the next write rolls them back"
+    return ""
+
+
+def _newest_recovery(timeline: Timeline) -> Instant | None:
+    found = [each for each in timeline.completed if each.action in _RECOVERIES]
+    return found[-1] if found else None
+
+
+def _due(context: ServiceContext, state: TableState) -> Due | None:
+    if not state.timeline.pending:
+        return None
+    reason, found = _why_not(context, state), _pending(context, state)
+    if reason:
+        return Due(_SERVICE, False, reason)
+    return Due(_SERVICE, True, f"{listed([each.time for each in found.dead], 'failed action')} to roll back or finish")
+
+
+ROLLBACK_FAILED: Final = Service(
+    name=_SERVICE,
+    help="Rolls back writes that have failed, and finishes rollbacks and restores that were killed",
+    run=roll_back_failed,
+    instant=InstantArgument.REFUSED,
+    due=_due,
+)
