@@ -46,7 +46,7 @@ Note = Callable[[str, str, float | None], None]
 
 
 def fabricate(path: Path) -> None:
-    """A copy-on-write table of small files, each of them valid, and a long timeline which names them all."""
+    """Creates a copy-on-write table of small valid files, and a long timeline that names them all."""
     options = {
         "hoodie.table.name": "many",
         "hoodie.datasource.write.recordkey.field": "id",

@@ -312,8 +312,8 @@ class TableIndexes:
             refresh_index(context, name)
 
     def list(self) -> pa.Table:
-        """The indexes in the metadata table by name: name, kind, columns (list), function, options (map), version, and
-        whether it is ready: if not, the next write completes it."""
+        """Lists the indexes in the metadata table by name: name, kind, columns (list), function, options (map), version,
+        and whether it is ready. The next write completes one that is not."""
         return index_report(self._storage, load_table_config(self._storage))
 
 
@@ -379,7 +379,7 @@ class IndexChange:
     """Whether to ignore an index that exists already (`create`) or does not exist (`drop`)."""
 
     def run(self, path: str, options: Options) -> None:
-        """Run the statement and announce what it did, as `Table.index` and `Table.indexes`. Raises as they do."""
+        """Runs the statement and announces what it did, as `Table.index` and `Table.indexes`. Raises as they do."""
         given = options.for_storage()
         storage = open_storage(path, given)
         context = ServiceContext.of(storage, options, metadata_writer(options), storage_options=given)

@@ -33,6 +33,11 @@ MANY_PARAMETERS: Final = {
 MACHINE_PATHS: Final = re.compile(
     "|".join(("/" + "root/", "/" + "work/", "/" + "home/", "/" + "Users/", "/" + "tmp/orc"))
 )
+NO_VERB: Final = re.compile(
+    r"(The|An?|Whether|What|Which|Those|That|How|As|All|Each|Every|Some|None|Where|By|In|For|Of|To|At|On|From|With(out)?)\b"
+)
+# Packages whose docstrings do not follow that rule yet.
+NOUNS: Final = [["write"], ["transaction"], ["services"], ["metadata_write"]]
 UNFINISHED: Final = re.compile(
     r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "raise NotImplemented" + "Error")) + r")\b"
 )
@@ -139,6 +144,20 @@ def test_docstrings_name_what_they_describe() -> None:
         if str(node.value.value).startswith("Of ")
     ]
     assert not found, found
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    """Nouns are for classes, modules, properties and fields."""
+    found = [
+        f"{module.shown}:{node.lineno} {node.name}"
+        for module in MODULES
+        if module.name.split(".")[1:2] not in NOUNS
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef)
+        if not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+        if NO_VERB.match(ast.get_docstring(node) or "")
+    ]
+    assert not found, "begin with a verb and its object\n" + "\n".join(found)
 
 
 def test_nothing_is_left_unfinished() -> None:

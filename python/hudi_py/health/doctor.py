@@ -67,7 +67,7 @@ def repairs(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> list[KeptRepair]:
-    """The repairs of the table at a path that can be undone; see `Table.health.repairs`."""
+    """Lists the repairs of the table at a path that can be undone; see `Table.health.repairs`."""
     return kept_repairs(_opened_storage(path, options, storage_options))
 
 

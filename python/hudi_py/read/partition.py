@@ -128,15 +128,14 @@ def is_slashed_date(config: TableConfig, fields: Sequence[str]) -> bool:
 def path_values(
     config: TableConfig, schema: pa.Schema, path: str, uri: str, *, escaped: bool = False
 ) -> tuple[tuple[str, pa.Scalar], ...]:
-    """The columns that take their value from the partition path, whatever the files hold, as in Apache Hudi on Spark.
+    """Derives the columns that take their value from the partition path, as in Apache Hudi on Spark.
 
-    These are the columns that the writer omitted (`omitted_values`). Where paths hold the values (`paths_hold_values`),
-    these are all columns whose value the path determines, by which partitions are chosen (`partition_values`), so that
-    rows show what filters see (checked with 1.2.0). Files differ from it where
+    These are the columns that the writer omitted (`omitted_values`). If paths hold the values (`paths_hold_values`),
+    they are all columns whose value the path determines and which select partitions (`partition_values`), so that rows
+    show what filters see (checked with 1.2.0). Files differ from the path if
     - an index over all partitions has kept rows in the partition in which their keys were before;
-    - null partitions hold empty texts besides nulls; before table version 6, `default` holds nulls besides that text;
-    - a single text column has a path of several parts; with slash-separated date partitioning, dashes take the place of
-      its slashes;
+    - null partitions contain empty text besides nulls; before table version 6, `default` contains nulls besides that text;
+    - a single text column has a path of several parts; with slash-separated date partitioning, dashes replace its slashes;
     - a FULL_RECORD bootstrap has stored what Spark parsed from the folder's name;
     - a row of a range (`escaped`) has a url-encoded path: the text is that of the path, `50%25` for `50%`. This applies
       to omitted columns too.

@@ -120,7 +120,7 @@ def needed_text(given: Given, name: str) -> str:
 
 
 def lister(table: Opened) -> StorageLister:
-    """Return the lister of the files in storage."""
+    """Returns the lister of the files in storage."""
     return StorageLister(table.storage, table.config)
 
 

@@ -308,7 +308,7 @@ def _joined_items(items: pa.Array, offsets: _Offsets, separator: str) -> pa.Arra
 
 
 def _where_valid(texts: pa.Array, values: pa.Array) -> pa.Array:
-    """The texts, null where the values are null."""
+    """Returns the texts, null where the values are null."""
     return texts if not values.null_count else pc.if_else(values.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
