@@ -312,8 +312,8 @@ class TableIndexes:
             refresh_index(context, name)
 
     def list(self) -> pa.Table:
-        """Lists the indexes in the metadata table by name: name, kind, columns (list), function, options (map), version,
-        and whether it is ready. The next write completes one that is not."""
+        """Lists the indexes in the metadata table by name: name, kind, columns (list), function, options (map),
+        version, and whether it is ready. The next write completes one that is not."""
         return index_report(self._storage, load_table_config(self._storage))
 
 

@@ -134,8 +134,10 @@ def path_values(
     they are all columns whose value the path determines and which select partitions (`partition_values`), so that rows
     show what filters see (checked with 1.2.0). Files differ from the path if
     - an index over all partitions has kept rows in the partition in which their keys were before;
-    - null partitions contain empty text besides nulls; before table version 6, `default` contains nulls besides that text;
-    - a single text column has a path of several parts; with slash-separated date partitioning, dashes replace its slashes;
+    - null partitions contain empty text besides nulls; before table version 6, `default` contains nulls besides that
+      text;
+    - a single text column has a path of several parts; with slash-separated date partitioning, dashes replace its
+      slashes;
     - a FULL_RECORD bootstrap has stored what Spark parsed from the folder's name;
     - a row of a range (`escaped`) has a url-encoded path: the text is that of the path, `50%25` for `50%`. This applies
       to omitted columns too.
