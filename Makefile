@@ -1,16 +1,16 @@
-# Everything runs in .venv inside the checkout, which tools/setup.sh makes on the first call. See `make help`.
+# Everything runs in .venv in the checkout, which tools/setup.sh creates on the first call. See `make help`.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
 RUN := tools/run
 PYTEST := $(RUN) python -m pytest
-# Tests run side by side, in as many processes, each with a JVM of its own where one is needed.
+# The number of parallel test processes; each starts its own JVM if it needs one.
 JOBS ?= 2
 # More arguments for pytest, for example: make test ARGS="-k upsert"
 ARGS ?=
 
-# Folders are named only where they exist: pytest fails on one that does not.
+# Only existing folders, since pytest fails on others.
 NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/faults tests/concurrency tests/fuzz)
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
@@ -20,7 +20,7 @@ ORACLE := $(wildcard tests/oracle)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Make or renew the environment in .venv
+setup: ## Create or update the environment in .venv
 	@tools/setup.sh
 
 demo: ## Show the main job on real data: TPC-H as a Hudi table, through Spark and plain Python
@@ -55,7 +55,7 @@ hdfs: ## Run the tests on a real HDFS (builds libhdfs on the first call: needs c
 
 oracle: oracle-nightly oracle-long ## Run all tests against Apache Hudi itself (sets it up on the first call)
 
-nightly: ## Run what CI leaves out: other samples, whole products, random histories, other Pythons; takes a few hours
+nightly: ## Run what CI omits: other samples, whole products, random histories, other Pythons; takes a few hours
 	@.ci/nightly
 
 quick-nightly:
@@ -67,9 +67,9 @@ connector-nightly:
 stores-nightly:
 	@$(PYTEST) -q $(wildcard tests/stores) $(ARGS)
 
-# What CI and `make nightly` choose from by HUDI_PY_SEED is run whole here: every case, every call to be killed at.
+# CI and `make nightly` run a selection by HUDI_PY_SEED; this runs everything: every case, and a kill at every call.
 long: export HUDI_PY_WHOLE := 1
-long: oracle-long ## Run whole what CI and the nightly run sample: all cases of all lists, a kill at every call; takes many hours
+long: oracle-long ## Run everything that CI and the nightly run only sample: all cases, a kill at every call; takes many hours
 	@echo "== long tests without a JVM, through Spark and on object stores"
 	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) $(SPARK) -m long $(ARGS)
 	@$(PYTEST) -q $(wildcard tests/stores) -m slow $(ARGS)
@@ -84,7 +84,7 @@ oracle-quick oracle-slow oracle-nightly oracle-long:
 	@$(RUN) tests/oracle/setup.sh || [ -z "$${CI:-}" ]
 	@$(PYTEST) -q -n $(JOBS) --dist worksteal --durations 15 $(ORACLE) -m "$(CHOSEN)" $(ARGS)
 
-check: lint types layers test quick-slow connector-slow oracle-slow ## Lint, types, layers and the tests of CI but those on object stores
+check: lint types layers test quick-slow connector-slow oracle-slow ## Lint, types, layers and the tests of CI, except those on object stores
 
 lint: ## Run ruff
 	@$(RUN) ruff check .
@@ -120,10 +120,10 @@ lock: ## Resolve the lock files from pyproject.toml again
 docs: ## Build the documentation site into build/site, strictly; `python -m http.server -d build/site` shows it
 	@tools/docs.sh site
 
-docs-check: docs ## Look at the site in a headless Chromium: no request elsewhere, no error, accessible
+docs-check: docs ## Check the site in a headless Chromium: no external requests, no errors, accessible
 	@$(PYTEST) -q tests/site $(ARGS)
 
-docs-pages: matrix ## Write the pages that are generated from code: options, doctor, known options, statements, services, the matrix
+docs-pages: matrix ## Generate pages from code: options, doctor, known options, statements, services, the matrix
 	@mkdir -p build
 	@$(RUN) python -m hudi_py.config.docs >build/options.md && mv build/options.md docs/options.md
 	@$(RUN) python -m tools.doctor_page >build/doctor.md && mv build/doctor.md docs/doctor.md
@@ -146,5 +146,5 @@ matrix: ## Write the compatibility matrix of docs/compatibility.md from the test
 layers-table: ## Write CONTRIBUTING's table of layers from the test that enforces them
 	@$(RUN) python -m tools.layers
 
-clean: ## Remove caches and what tests, demo and benchmarks leave (not the environments)
+clean: ## Remove caches and the leftovers of tests, demo and benchmarks (not the environments)
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .demo .bench .cache build dist spark-warehouse metastore_db derby.log

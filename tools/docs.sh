@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs what makes documents in their environment .venv-docs, which is made on the first call from requirements-docs-lock.txt.
+# Builds the documents in an environment of their own, .venv-docs. The first call creates it from requirements-docs-lock.txt.
 #   tools/docs.sh site      the documentation site, strictly, into build/site
 #   tools/docs.sh sbom      the bill of materials of the package with all extras (CycloneDX), build/hudi-py.cdx.json
 #   tools/docs.sh recipe    renders the recipe for conda
-#   PYTHON                  the interpreter to take   (default: the first that is 3.11 or later of .venv's and those on PATH)
+#   PYTHON                  the interpreter to use    (default: the first that is 3.11 or later of .venv's and those on PATH)
 #   HUDI_PY_DOCS_VENV       the environment           (default .venv-docs in the checkout)
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"

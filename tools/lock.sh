@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Resolves the lock files anew from the ranges in pyproject.toml, for Python 3.10 to 3.13 at once (environment markers tell them apart):
-# requirements-lock.txt has the newest versions let in, requirements-oldest-lock.txt the oldest ones, requirements-docs-lock.txt what
+# Resolves the lock files anew from the ranges in pyproject.toml, for Python 3.10 to 3.13 at once (with environment markers):
+# requirements-lock.txt has the newest versions in range, requirements-oldest-lock.txt the oldest, and requirements-docs-lock.txt what
 # tools/docs.sh needs.
-# Names and versions only: where they come from is the machine's own setting of pip.
+# The files contain names and versions only; pip's own settings select the package index.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$root"
@@ -14,6 +14,6 @@ resolve() {
 }
 resolve --python-version 3.10 --output-file requirements-lock.txt
 resolve --python-version 3.10 --resolution lowest-direct --output-file requirements-oldest-lock.txt
-# What makes the documents needs Python 3.11.
+# The documentation tools need Python 3.11.
 "${HUDI_PY_VENV:-$root/.venv}/bin/uv" pip compile --group docs --upgrade --universal --no-python-downloads --python-version 3.11 \
   --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file requirements-docs-lock.txt >/dev/null

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs tests that need no JVM under several supported Pythons that are on this machine, besides the one of .venv: by its name on PATH, or as
-# pyenv keeps it. Each gets an environment of its own, .venv-3.x, without PySpark and tools. Those that are missing are named at the end.
-# They run the tests which can differ: codecs, times, files, and the public names; the oldest writes and golden tables, too;
-# with WHOLE=yes merges, reads and more writes.
-#   tools/pythons.sh --set-up        makes the environments only
+# Runs the tests that need no JVM under the supported Pythons of this machine other than that of .venv. Looks for them on PATH and in
+# pyenv. Each gets its own environment, .venv-3.x, without PySpark and tools. Reports missing Pythons at the end.
+# Runs the tests whose results can depend on the Python version: codecs, times, files, and public names; the oldest Python also runs
+# writes and golden tables. WHOLE=yes adds merges, reads, and more writes.
+#   tools/pythons.sh --set-up        creates the environments only
 #   PYTHONS                          which                     (default 3.10 3.11 3.12 3.13)
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes the environment .venv inside the checkout: the locked packages and this project, editable. A second call is quick:
-# a stamp tells which lock file and pyproject.toml the environment was made from.
-#   PYTHON         the interpreter to take       (default: the first of python3, python3.13 ... python3.10 that is 3.10 to 3.13)
+# Creates the environment .venv in the checkout, with the locked packages and an editable install of this project. Later calls are quick:
+# a stamp records the lock file and the pyproject.toml that the environment was created from.
+#   PYTHON         the interpreter to use        (default: the first of python3, python3.13 ... python3.10 that is 3.10 to 3.13)
 #   HUDI_PY_VENV   the environment               (default .venv in the checkout)
 #   HUDI_PY_LOCK   the lock file                 (default requirements-lock.txt)
 set -euo pipefail
@@ -16,7 +16,7 @@ if [ -x "$venv/bin/python" ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wante
   exit 0
 fi
 
-# A name on PATH may be a shim without an interpreter behind it, so each candidate is run.
+# A name on PATH may be a shim without an interpreter, so run each candidate.
 fits() { "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 </dev/null; }
 
 if [ ! -x "$venv/bin/python" ] || ! fits "$venv/bin/python"; then
@@ -35,9 +35,9 @@ fi
 echo "== installing the locked packages (once; PySpark alone is some 450 MB)" >&2
 rm -f "$stamp"
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@" </dev/null; }
-# Modules are compiled when they are imported: most of these never are.
+# Python compiles modules on import, and most of these are never imported.
 pip install --quiet --no-compile --requirement "$lock"
-# The build back end is in the lock file, so that this step downloads nothing.
+# The lock file includes the build back end, so this step downloads nothing.
 pip install --quiet --no-deps --no-build-isolation --editable "$root"
 echo "$wanted" >"$stamp"
 echo "== $venv is ready" >&2

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# For scripts of several steps, which source it; it is not run. Steps run one after the other, each with its seconds; at the end of the
-# script there is a table of them, with the slowest tests of all steps and what they counted.
-#   step NAME COMMAND...       runs a step, and ends the script where it fails
-#   attempt NAME COMMAND...    runs a step; where it fails the script goes on, and `failed` has its name
-#   beside NAME COMMAND...     starts what uses one core, or the network, beside the next steps
-#   join                       waits for it, and shows what it printed
+# Functions for scripts of several steps; source this file, do not run it. Steps run one after another. At the end, the script prints
+# a table with the time of each step, the slowest tests of all steps, and the number of tests.
+#   step NAME COMMAND...       runs a step, and ends the script if it fails
+#   attempt NAME COMMAND...    runs a step; if it fails, the script continues, and `failed` contains the step's name
+#   beside NAME COMMAND...     starts a step that uses one core or the network, in parallel with the next steps
+#   join                       waits for that step, and shows its output
 failed=""
 step_names=()
 step_seconds=()
@@ -31,7 +31,7 @@ attempt() {
 beside() {
   beside_name="$1" beside_log="$(mktemp)" beside_began=$SECONDS
   shift
-  # in a process of its own, which tells how long it took
+  # in its own process, so that its time can be measured
   (
     result=0
     "$@" || result=$?
