@@ -220,5 +220,5 @@ def _write(plan: SpreadStatement, batches: Iterator[pa.RecordBatch]) -> SpreadRe
 def _check_text(what: str, path: str, filter: object) -> None:
     if not isinstance(filter, str) or not filter.strip():
         raise ConfigError(
-            f"Cannot {what} {path} with the filter {filter!r}; supported is a condition as text, like 'fare > 10'"
+            f"Cannot {what} {path} with the filter {filter!r}; supported: a condition as text, like 'fare > 10'"
         )

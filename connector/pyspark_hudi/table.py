@@ -136,7 +136,7 @@ def read_table(
     if filter is not None:
         if not isinstance(filter, str) or not filter.strip():
             raise ConfigError(
-                f"Cannot read {path} with the filter {filter!r}; supported is a condition as text, like 'fare > 10'. "
+                f"Cannot read {path} with the filter {filter!r}; supported: a condition as text, like 'fare > 10'. "
                 "Spark's own conditions go to where() on the result"
             )
         _put(given, read_config.FILTER.key, filter, "filter")

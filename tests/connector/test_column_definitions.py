@@ -65,5 +65,5 @@ def test_texts_with_a_length() -> None:
     assert _with_markers("a varchar(10) NOT NULL, s STRUCT<b: VARCHAR (3)>") == "a STRING NOT NULL, s STRUCT<b: STRING>"
     assert _with_markers("varchar INT COMMENT 'VARCHAR(2)'") == "varchar INT COMMENT 'VARCHAR(2)'"
     for text in ("a CHAR(3)", "a character (3)"):
-        with pytest.raises(SchemaMismatchError, match=r"of the type (CHAR|character ?)\(3\); supported is STRING"):
+        with pytest.raises(SchemaMismatchError, match=r"of the type (CHAR|character ?)\(3\); supported: STRING"):
             _with_markers(text.replace(" (", "("))

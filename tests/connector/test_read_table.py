@@ -231,7 +231,7 @@ def test_what_does_not_go_together(spark: SparkSession, table: str) -> None:
     with pytest.raises(ConfigError, match="view"):
         read_table(spark, table, options={"view": "files"})
     for wrong in (col("v") > 1, "", " "):
-        with pytest.raises(ConfigError, match="supported is a condition as text"):
+        with pytest.raises(ConfigError, match="supported: a condition as text"):
             read_table(spark, table, filter=wrong)  # type: ignore[arg-type]
     with pytest.raises(SchemaMismatchError, match=r"^Table at .* has no column 'nope'"):
         read_table(spark, table, columns=["nope"])

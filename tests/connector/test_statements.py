@@ -100,7 +100,7 @@ def test_refusals_are_those_of_the_core(spark: SparkSession, path: str) -> None:
         update(spark, path, {"id": 3})
     with pytest.raises(SchemaMismatchError, match="Cannot set the column 'w', which the table lacks"):
         update(spark, path, {"w": 3})
-    with pytest.raises(ConfigError, match="with the filter None; supported is a condition as text"):
+    with pytest.raises(ConfigError, match="with the filter None; supported: a condition as text"):
         delete_from(spark, path, None)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="is of type object; supported: None"):
         update(spark, path, {"v": object()})

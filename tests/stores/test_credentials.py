@@ -401,8 +401,8 @@ def test_from_a_function(s3: Server, bucket: str) -> None:
     ("options", "text"),
     [
         ({"credential_provider": "magic"}, "is not boto3, google, azure, databricks or module:function"),
-        ({"credential_provider": "no.such.module:f"}, "names no function"),
-        ({"credential_provider": "os:nothing"}, "names no function"),
+        ({"credential_provider": "no.such.module:f"}, "does not name a function"),
+        ({"credential_provider": "os:nothing"}, "does not name a function"),
         ({"profile": "lake"}, "profile needs credential_provider=boto3 and is given without it"),
         (
             {"credential_provider": "os:getcwd", "profile": "lake"},

@@ -77,7 +77,7 @@ def _with_markers(text: str) -> str:
             is_type = True
         length = re.fullmatch(r"(VARCHAR|CHAR(?:ACTER)?)\s*\(.*", part, re.IGNORECASE | re.DOTALL)
         if length is not None and length[1].upper() != "VARCHAR":
-            raise SchemaMismatchError(f"Cannot make a column of the type {part}; supported is STRING")
+            raise SchemaMismatchError(f"Cannot make a column of the type {part}; supported: STRING")
         if length is not None:
             made += [text[position:start], "STRING"]
             position = end

@@ -21,7 +21,7 @@ CONSISTENT_HASHING: Final = (
 """Classes that change hash buckets, as `resize_buckets` does."""
 SORT_AND_SIZE: Final = "SparkSortAndSizeExecutionStrategy"
 SINGLE_FILE_SORT: Final = "SparkSingleFileSortExecutionStrategy"
-_COPY = "copying Parquet pages without decoding them is not built"
+_COPY = "copying Parquet pages without decoding them is not implemented"
 _BROKEN = "its plans cannot be read, not even by Apache Hudi"
 _NOT_BUILT = {
     "SparkStreamCopyClusteringPlanStrategy": _COPY,
@@ -210,7 +210,7 @@ CURVE_METHOD = choice(
     Scope.SERVICE,
     "DIRECT",
     ("DIRECT",),
-    not_built={"SAMPLE": "ranks by a random sample, which give another order in each run, are not built"},
+    not_built={"SAMPLE": "ranks by a random sample, which give another order in each run, are not implemented"},
 )
 
 

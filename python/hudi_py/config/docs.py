@@ -73,7 +73,7 @@ def options_page() -> str:
         parts += [f"## {title}\n", *(_honoured(option) for option in options if not option.internal)]
     parts += [
         "## Refused\n",
-        "These options ask for features that are not built. The values in the middle column do not and are accepted.\n",
+        "These options request features that are not implemented. Only the values in the middle column are accepted.\n",
         "| option | accepted | why other values are refused |",
         "|---|---|---|",
         *(_refused(option) for option in sorted(refused.OPTIONS, key=lambda option: option.key)),

@@ -47,7 +47,7 @@ class Policy(str, Enum):
     """Accepted without effect: it tunes the Java implementation and never changes rows. If it would change files (`why`
     is set), values that do not match `accepts` cause a warning."""
     REFUSED = "refused"
-    """Its behaviour is not built. Only values in `accepts`, which do not need it, are accepted."""
+    """Its behaviour is not implemented. Only values in `accepts`, which do not need it, are accepted."""
 
 
 class Problems:
@@ -212,7 +212,7 @@ def harmless(key: str, help: str, scope: Scope, *aliases: str, unless: tuple[str
 
 
 def refused(key: str, why: str, scope: Scope, *aliases: str, accepts: tuple[str, ...] = ("", "false")) -> Option[str]:
-    """Declares an option whose behaviour is not built; only values in `accepts` are accepted."""
+    """Declares an option whose behaviour is not implemented; only values in `accepts` are accepted."""
     return Option(key, "text", _parse_text, "", "", scope, Policy.REFUSED, aliases=aliases, why=why, accepts=accepts)
 
 

@@ -1,4 +1,4 @@
-"""Options of Apache Hudi 1.2.0 whose behaviour is not built. Values that ask for it are refused."""
+"""Options of Apache Hudi 1.2.0 whose behaviour is not implemented. Values that ask for it are refused."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ OPTIONS = (
         "a rollback keeps no copies of the timeline's files; copy `.hoodie` before it",
         _SERVICE,
     ),
-    refused("hoodie.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
-    refused("hoodie.metadata.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
+    refused("hoodie.table.service.manager.enabled", "the table service manager is not implemented", _SERVICE),
+    refused("hoodie.metadata.table.service.manager.enabled", "the table service manager is not implemented", _SERVICE),
     # catalogs, metrics, callbacks
     refused("hoodie.datasource.hive_sync.use_jdbc", _SYNC, _SERVICE),
     refused("hoodie.datasource.hive_sync.use_spark_catalog", _SYNC, _SERVICE),
@@ -52,7 +52,7 @@ OPTIONS = (
     ),
     refused(
         "hoodie.datasource.meta.sync.glue.partition_index_fields.enable",
-        "partition indexes are not built: make them in AWS Glue",
+        "partition indexes are not implemented: make them in AWS Glue",
         _SERVICE,
     ),
     refused(
@@ -63,12 +63,14 @@ OPTIONS = (
     refused("hoodie.metrics.reporter.class", _CLASS, _BOTH, accepts=_EMPTY),
     refused("hoodie.metrics.configs.properties", "one reporter: hoodie.metrics.reporter.type", _BOTH, accepts=_EMPTY),
     refused("hoodie.client.init.callback.classes", _CLASS, _WRITE, accepts=_EMPTY),
-    refused("hoodie.precommit.validators", "validating before a commit is not built yet", _WRITE, accepts=_EMPTY),
-    refused("hoodie.prewrite.validators", "validating before a write is not built yet", _WRITE, accepts=_EMPTY),
-    refused("hoodie.prewrite.cleaner.policy", "cleaning before a write is not built yet", _WRITE, accepts=("", "none")),
-    refused("hoodie.metaserver.enabled", "the metaserver is not built", _BOTH),
-    refused("hoodie.errortable.enable", "error tables are not built", _WRITE),
-    refused("hoodie.bootstrap.base.path", "bootstrapping is not built", _WRITE, accepts=_EMPTY),
+    refused("hoodie.precommit.validators", "validating before a commit is not implemented yet", _WRITE, accepts=_EMPTY),
+    refused("hoodie.prewrite.validators", "validating before a write is not implemented yet", _WRITE, accepts=_EMPTY),
+    refused(
+        "hoodie.prewrite.cleaner.policy", "cleaning before a write is not implemented yet", _WRITE, accepts=("", "none")
+    ),
+    refused("hoodie.metaserver.enabled", "the metaserver is not implemented", _BOTH),
+    refused("hoodie.errortable.enable", "error tables are not implemented", _WRITE),
+    refused("hoodie.bootstrap.base.path", "bootstrapping is not implemented", _WRITE, accepts=_EMPTY),
     # writing
     *(
         refused(key, _CLASS, _BOTH, accepts=_HUDIS)
@@ -120,7 +122,9 @@ OPTIONS = (
     ),
     refused("hoodie.payload.ordering.field", "use hoodie.table.ordering.fields", _WRITE, accepts=_EMPTY),
     refused("hoodie.write.track.event.time.watermark", "event-time bounds are not recorded yet", _WRITE),
-    refused("hoodie.write.rolling.metadata.keys", "rolling commit metadata is not built yet", _WRITE, accepts=_EMPTY),
+    refused(
+        "hoodie.write.rolling.metadata.keys", "rolling commit metadata is not implemented yet", _WRITE, accepts=_EMPTY
+    ),
     refused(
         "hoodie.fileid.prefix.provider.class",
         _CLASS,
@@ -182,10 +186,12 @@ OPTIONS = (
         "partition values are read from the files, which hold them",
         _READ,
     ),
-    refused("hoodie.datasource.read.create.filesystem.relation", "this view of the table is not built yet", _READ),
+    refused(
+        "hoodie.datasource.read.create.filesystem.relation", "this view of the table is not implemented yet", _READ
+    ),
     refused(
         "hoodie.datasource.read.table.valued.function.timeline.relation",
-        "this view of the table is not built yet",
+        "this view of the table is not implemented yet",
         _READ,
     ),
     refused(

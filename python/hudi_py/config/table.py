@@ -8,10 +8,10 @@ from hudi_py.model import properties
 
 _MODEL = "org.apache.hudi.common.model."
 _KEYGEN = "org.apache.hudi.keygen."
-_NO_KEYGEN = "this key generator is not built yet"
+_NO_KEYGEN = "this key generator is not implemented yet"
 _DATES = "hoodie.keygen.timebased."
 _OLD_DATES = "hoodie.deltastreamer.keygen.timebased."
-_NO_MODE = "mergers and payloads of one's own are not built yet"
+_NO_MODE = "mergers and payloads of one's own are not implemented yet"
 
 
 def _parse_version(value: str) -> int:

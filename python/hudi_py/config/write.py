@@ -17,7 +17,7 @@ OPERATION = choice(
     "upsert",
     tuple(each.value for each in Operation),
     not_built={
-        "BOOTSTRAP": "bootstrapping is not built",
+        "BOOTSTRAP": "bootstrapping is not implemented",
         "ALTER_SCHEMA": "change the schema with Table.alter, `hudi-py alter` or ALTER TABLE",
     },
 )

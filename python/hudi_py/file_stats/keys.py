@@ -135,7 +135,7 @@ def log_file_changes(reader: KeyReader, before: FileSlice, log: LogFile, keys: p
     """Computes the changes of a log file to its slice, by merging the slice with and without the file.
 
     Args:
-        before: the slice; the log file itself is ignored in it.
+        before: the slice. The log file is ignored if the slice contains it.
         keys: distinct keys to consider; None: all in the log file.
     """
     touched = reader.touched_by(log) if keys is None else keys

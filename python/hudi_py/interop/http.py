@@ -81,7 +81,7 @@ class Client:
 
 
 def checked_url(url: str) -> str:
-    """Raises ConfigError unless the text is an HTTP address without a user."""
+    """Checks that a text is an HTTP address without a user. Raises ConfigError otherwise."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise ConfigError(

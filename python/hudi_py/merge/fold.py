@@ -174,7 +174,7 @@ class FoldSpace:
         return self._group_of.get(name, self._group_of.get(name.partition(".")[0]))
 
     def has_ordering_value(self, records: Records) -> Mask:
-        """Returns records whose first ordering column is not null."""
+        """Marks the records whose first ordering column is not null."""
         result: Mask = np.ones(len(records.empty), np.bool_)
         for name in self.settings.ordering_fields[:1]:
             group, values = self._ordering_group(name), values_at(self.rows, name)

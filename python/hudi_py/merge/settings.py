@@ -204,8 +204,8 @@ def _merger(config: TableConfig, options: Mapping[str, str] | None, mode: str, p
     if merger is not None:
         if mode != CUSTOM or payload is not None:
             raise ConfigError(
-                f"Option {RECORD_MERGER} = '{merger}' is not used: table '{config.name}' merges by "
-                f"{payload.value if payload else mode}; leave the option out"
+                f"Option {RECORD_MERGER} = '{merger}' does not apply: table '{config.name}' merges by "
+                f"{payload.value if payload else mode}; remove the option"
             )
         if merger.count(":") != 1 or not all(part.strip() for part in merger.split(":")):
             raise ConfigError(f"Option {RECORD_MERGER} = '{merger}' is not valid: it must be `module:Class`")

@@ -71,7 +71,7 @@ class LogFileName:
 
     @property
     def sort_key(self) -> tuple[str, int, str, bool]:
-        """Sort key of log files within a slice (`HoodieLogFile.LogFileComparator`)."""
+        """Returns the sort key of the log file within its slice (`HoodieLogFile.LogFileComparator`)."""
         return (self.instant, self.version, self.write_token, self.cdc)
 
 

@@ -48,7 +48,7 @@ _LIST_FROM = 8
 
 
 def time_of(value: Moment, timeline: Timeline, *, by_completion: bool) -> str | int | date:
-    """Returns the time of a commit that is given instead of a time; other values unchanged.
+    """Converts a commit to its completion time. Returns other values unchanged.
 
     Raises:
         ConfigError: nothing was committed, or the completion time is unknown.

@@ -44,12 +44,12 @@ class ReportMethods:
         """Writes a page about the table, as one HTML file that needs nothing else: its timeline, the sizes of its
         files, what its writes and services did, what is due, and what the doctor finds. Changes nothing in the table.
 
-        What damage hides is left out, and the page says so.
+        The page omits what cannot be read because of damage, and says so.
 
         Args:
             path: a local file, which is replaced; it appears when it is complete.
-            full: of `doctor`.
-            options: of writes; they say what is due and which files are small.
+            full: see `doctor`.
+            options: write options. They decide which services are due and which files count as small.
 
         Returns:
             The absolute path of the page.

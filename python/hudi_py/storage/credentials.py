@@ -199,7 +199,7 @@ def boto3_client(service: str, options: Mapping[str, str], uri: str, **more: Any
     AWS, boto3 looks for them itself.
 
     Args:
-        more: for the client.
+        more: further arguments for the client.
 
     Raises:
         ConfigError: as `take_provider`.
@@ -262,8 +262,8 @@ def _function(name: str, uri: str) -> Provider:
         return _Checked(getattr(importlib.import_module(module), function), name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(
-            f"Cannot open {uri}: the storage option {PROVIDER} = '{name}' names no function ({error}); it must be "
-            "importable in every process that reads or writes the table"
+            f"Cannot open {uri}: the storage option {PROVIDER} = '{name}' does not name a function ({error}); it must "
+            "be importable in every process that reads or writes the table"
         ) from None
 
 

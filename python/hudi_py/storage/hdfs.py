@@ -236,7 +236,7 @@ class HdfsStorage:
                     break
                 # The file in the way has gone meanwhile, as a lock does
             else:
-                raise StorageError(f"HDFS refuses to move a file to {self.uri}/{path}, where there is none")
+                raise StorageError(f"HDFS refuses to move a file to {self.uri}/{path}, although no file exists there")
         except BaseException:
             self._drop(temporary)
             raise

@@ -89,7 +89,7 @@ class FolderStorage:
         self._storage.sync()
 
     def set_modified(self, path: str, modified_ms: int) -> bool:
-        """See `set_modified`."""
+        """See the function `set_modified`."""
         return set_modified(self._storage, self._below(path), modified_ms)
 
     def _below(self, path: str) -> str:

@@ -115,8 +115,8 @@ def store_rules(storage: Storage, rules: BucketRules, instant: str = FIRST_INSTA
     there = BucketRules.decode(storage.read(path), f"{storage.uri}/{path}")
     if there != rules:
         raise ConflictError(
-            f"Cannot write to {storage.uri}: another write has stored the bucket rules '{there.expressions}' "
-            f"meanwhile, this one has '{rules.expressions}'; write again"
+            f"Cannot write to {storage.uri}: another write stored the bucket rules '{there.expressions}' "
+            f"meanwhile, but this write uses '{rules.expressions}'; write again"
         )
 
 

@@ -72,7 +72,7 @@ def has_bootstrap_index(storage: Storage, config: TableConfig) -> bool:
     if name.rpartition(".")[2] not in _INDEX_CLASSES or kind not in _INDEX_TYPES:
         raise UnsupportedTableError(
             f"Table at {storage.uri} has the bootstrap index {name or kind} (hoodie.bootstrap.index.class, "
-            "hoodie.bootstrap.index.type); supported is HFileBootstrapIndex"
+            "hoodie.bootstrap.index.type); supported: HFileBootstrapIndex"
         )
     return True
 

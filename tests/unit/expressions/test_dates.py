@@ -154,7 +154,7 @@ def test_old_names_of_options_count() -> None:
         ({"timestamp_type": "MIXED", "input_dateformat": "yyyy-MM-dd HH hh"}, "more than one of the letters H h K k"),
         (
             {"timestamp_type": "MIXED", "input_dateformat": "yyyy", "input_dateformat_list_delimiter_regex": "("},
-            "is no pattern",
+            "is not a valid pattern",
         ),
     ],
 )

@@ -233,7 +233,7 @@ SIMPLE = record(s="string", n=["null", "int"], l={"type": "array", "items": ["nu
     ("content", "message"),
     [
         (b"", "0 bytes"),
-        (b"\0\0\0\3\0\0", "header alone"),
+        (b"\0\0\0\3\0\0", "expected at least the"),
         (block(version=0), "version 0"),
         (block(version=4), "version 4"),
         (block(count=-1), "claims -1 records"),

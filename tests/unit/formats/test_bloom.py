@@ -160,7 +160,7 @@ def test_filters_of_other_kinds() -> None:
     with pytest.raises(UnsupportedTableError, match="type 'QUOTIENT'"):
         BloomFilter.decode("", "QUOTIENT")
     for data in (header(version=3), header(hash_type=0)):
-        with pytest.raises(UnsupportedTableError, match="supported is version -1 with hash 1"):
+        with pytest.raises(UnsupportedTableError, match="supported: version -1 with hash 1"):
             BloomFilter.decode(base64.b64encode(data + bytes(5)).decode(), SIMPLE)
 
 

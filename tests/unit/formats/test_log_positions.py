@@ -116,9 +116,17 @@ def bucket(*parts: bytes) -> str:
         (bucket(struct.pack("<IIHHIHH", 12346, 1, 0, 1, 16, 5, 5)), 2, "positions out of order"),
         (bucket(struct.pack("<IIHHHHIIHH", 12346, 2, 3, 0, 3, 0, 24, 26, 0, 1)), 2, "containers out of order"),
         (bucket(struct.pack("<IIHHI", 12346, 1, 0, 4999, 16), bytes(8192)), 5000, "0 bits in a container of 5000"),
-        (bucket(struct.pack("<IBHHHHH", 12347, 1, 0, 1, 1, 0, 2)), 2, "1 runs of 3 positions in a container of 2"),
-        (bucket(struct.pack("<IBHHHHH", 12347, 1, 0, 1, 1, 65535, 1)), 2, "1 runs of 2 positions"),
-        (bucket(struct.pack("<IBHHHHHHH", 12347, 1, 0, 3, 2, 4, 1, 5, 1)), 4, "2 runs of 4 positions"),
+        (bucket(struct.pack("<IBHHHHH", 12347, 1, 0, 1, 1, 0, 2)), 2, "1 runs with 3 positions in total; expected 2"),
+        (
+            bucket(struct.pack("<IBHHHHH", 12347, 1, 0, 1, 1, 65535, 1)),
+            2,
+            "1 runs with 2 positions",
+        ),
+        (
+            bucket(struct.pack("<IBHHHHHHH", 12347, 1, 0, 3, 2, 4, 1, 5, 1)),
+            4,
+            "2 runs with 4 positions",
+        ),
     ],
 )
 def test_what_is_refused(header: str, count: int, told: str) -> None:

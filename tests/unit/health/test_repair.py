@@ -320,7 +320,7 @@ def test_a_write_meanwhile_is_not_lost(copied: Callable[[int, str], Path], monke
         return found
 
     monkeypatch.setattr(run, "rows_of", then_write)
-    with pytest.raises(ConflictError, match="another write came in between"):
+    with pytest.raises(ConflictError, match="it was written after the plan was made"):
         opened.repair(plan)
     assert opened.scan(filter="id = 'k04'").to_table()["v"].to_pylist() == [20.0]
 

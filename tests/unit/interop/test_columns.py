@@ -201,7 +201,7 @@ def test_specs_are_reused() -> None:
 def test_the_partition_metadata_is_refused(tmp_path: Path) -> None:
     rows = pa.table({"id": ["a"], "ts": [1], "city": ["metadata"]})
     hudi_py.write(tmp_path, rows, options=PLAIN, partition_by="city", **KEYED)
-    with pytest.raises(UnsupportedTableError, match="its partition 'metadata' lies in the folder that"):
+    with pytest.raises(UnsupportedTableError, match="its partition 'metadata' is in the folder reserved for"):
         publish(tmp_path)
 
 

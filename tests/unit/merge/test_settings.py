@@ -127,5 +127,5 @@ def test_a_merger_is_named_by_option_only() -> None:
     )
     with pytest.raises(ConfigError, match="module:Class"):
         merge_settings(own, {"hoodie.py.record.merger": "mine.Merger"})
-    with pytest.raises(ConfigError, match="leave the option out"):
+    with pytest.raises(ConfigError, match="remove the option"):
         merge_settings(config(6), {"hoodie.py.record.merger": "mine:Merger"})

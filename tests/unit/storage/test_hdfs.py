@@ -175,7 +175,7 @@ class TestHdfsStorage(StorageBehaviour):
     def test_a_refusal_without_a_reason_is_an_error(self, storage: HdfsStorage, names: Names) -> None:
         names.spoil = lambda what, act: False if what == "rename" else act()
         with pytest.raises(
-            StorageError, match=r"HDFS refuses to move a file to hdfs://double/.*/t/f, where there is none"
+            StorageError, match=r"HDFS refuses to move a file to hdfs://double/.*/t/f, although no file exists there"
         ):
             storage.put_if_absent("f", b"1")
         assert os.listdir(storage._root) == []

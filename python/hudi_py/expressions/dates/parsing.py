@@ -54,7 +54,7 @@ class DateParser:
             raise self._refused("has no year; add yyyy")
         for some in (*_CLASHES, *_LETTERS):
             if sum(letter in some for letter in letters) > 1:
-                raise self._refused(f"has more than one of the letters {' '.join(some)}; supported is one")
+                raise self._refused(f"has more than one of the letters {' '.join(some)}; supported: one")
         return parts
 
     def _refused(self, what: str) -> ConfigError:

@@ -234,7 +234,7 @@ def _java_split(text: str, delimiter: str) -> list[str]:
     try:
         parts = re.split(delimiter, text)
     except re.error as error:
-        raise ConfigError(f"Option {PREFIX}{INPUT_DELIMITER} = '{delimiter}' is no pattern: {error}") from None
+        raise ConfigError(f"Option {PREFIX}{INPUT_DELIMITER} = '{delimiter}' is not a valid pattern: {error}") from None
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
     return parts

@@ -132,7 +132,7 @@ def _record_spans(block: ByteBlock, parts: list[memoryview]) -> tuple[Cursors, C
 
 def _frame_spans(part: memoryview) -> tuple[Cursors, Cursors]:
     if len(part) < _HEADER.size:
-        raise CorruptBytesError(f"it has {len(part)} bytes, and its header alone takes {_HEADER.size}")
+        raise CorruptBytesError(f"it has {len(part)} bytes; expected at least the {_HEADER.size} of its header")
     version, count = _HEADER.unpack_from(part)
     if version not in _VERSIONS:
         raise CorruptBytesError(f"it has version {version}, and the supported ones are 1 to 3")

@@ -181,8 +181,8 @@ def _dates_within(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def _check_before_1970(wall: pa.Array, column: str) -> None:
-    """Refuses fractions of seconds before 1970: Arrow and `AvroOrcUtils` store them so that Apache Hudi's queries fail
-    ("nanos > 999999999 or < 0")."""
+    """Refuses fractions of seconds before 1970: Arrow and `AvroOrcUtils` store them in a form on which Apache
+    Hudi's queries fail ("nanos > 999999999 or < 0")."""
     numbers = pc.fill_null(wall.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
     odd = np.flatnonzero((numbers < 0) & (numbers % 1_000_000 != 0))
     if len(odd):

@@ -195,13 +195,13 @@ class Trailer:
 def read_trailer(source: ByteSource) -> Trailer:
     """Reads the trailer. Raises CorruptFileError, or UnsupportedTableError for another version or codec."""
     if source.length < TRAILER_LENGTH:
-        raise source.corrupt(f"it has {source.length} bytes, its trailer alone takes {TRAILER_LENGTH}")
+        raise source.corrupt(f"it has {source.length} bytes; expected at least the {TRAILER_LENGTH} of its trailer")
     data = source.read(source.length - TRAILER_LENGTH, TRAILER_LENGTH)
     if not data.startswith(_MAGIC):
         raise source.corrupt(f"its trailer starts with {data[:8]!r} instead of {_MAGIC!r}")
     version = int.from_bytes(data[-3:], "big")  # the byte before it is HBase's minor version
     if version != _MAJOR:
-        raise UnsupportedTableError(f"Cannot read the HFile {source.context}: version {version}, supported is {_MAJOR}")
+        raise UnsupportedTableError(f"Cannot read the HFile {source.context}: version {version}; supported: {_MAJOR}")
     length, offset = _block_varint(data, len(_MAGIC), source)
     if offset + length > TRAILER_LENGTH - 4:
         raise source.corrupt(f"its trailer claims {length} bytes")

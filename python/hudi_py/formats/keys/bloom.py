@@ -313,8 +313,8 @@ def _filter_sizes(data: bytes, offset: int, context: str) -> tuple[int, int]:
     version, hashes, hash_type, bits = _HEADER.unpack_from(data, offset)
     if version != _VERSION or hash_type != _MURMUR:
         raise UnsupportedTableError(
-            f"Cannot read the bloom filter of {context}: version {version} with hash {hash_type}, "
-            f"supported is version {_VERSION} with hash {_MURMUR} (Murmur)"
+            f"Cannot read the bloom filter of {context}: version {version} with hash {hash_type}; "
+            f"supported: version {_VERSION} with hash {_MURMUR} (Murmur)"
         )
     if not 0 < hashes <= _MAX_HASHES or bits < 1:
         raise CorruptFileError(f"Cannot read the bloom filter of {context}: {hashes} hashes, {bits} bits")

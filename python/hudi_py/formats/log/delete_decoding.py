@@ -87,7 +87,7 @@ def decode_deletes(content: bytes, *, context: str) -> Deletes:
         )
     if version < 1 or length != len(content) - 8:
         raise CorruptFileError(
-            f"Cannot read deletes of {context}: version {version} with {length} bytes in {len(content) - 8}"
+            f"Cannot read deletes of {context}: version {version} announces {length} bytes; found {len(content) - 8}"
         )
     if version < DELETE_BLOCK_VERSION:
         return _from_java(read_kryo_deletes(content[8:], version, context=context), context)

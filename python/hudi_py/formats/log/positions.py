@@ -171,7 +171,7 @@ class _Bitmap:
         starts, lengths = runs[:, 0], runs[:, 1] + 1
         ends = starts + lengths
         if (starts[1:] < ends[:-1]).any() or (ends > 1 << 16).any() or int(lengths.sum()) != size:
-            raise self._error(f"{count} runs of {int(lengths.sum())} positions in a container of {size}")
+            raise self._error(f"{count} runs with {int(lengths.sum())} positions in total; expected {size}")
         before = np.cumsum(lengths) - lengths
         values: Positions = np.arange(size, dtype=np.int64) + np.repeat(starts - before, lengths)
         return values

@@ -156,8 +156,8 @@ def _read_block(window: _Window, start: int, end: int) -> LogBlock:
     version = fields.int32("the log format version")
     if version != LOG_FORMAT_VERSION:
         raise UnsupportedTableError(
-            f"Cannot read the block at byte {start} of {window.path}: its log format version is {version}, "
-            f"only {LOG_FORMAT_VERSION} is supported"
+            f"Cannot read the block at byte {start} of {window.path}: its log format version is {version}; "
+            f"supported: {LOG_FORMAT_VERSION}"
         )
     ordinal = fields.int32("the block type")
     if ordinal not in _BLOCK_TYPES:

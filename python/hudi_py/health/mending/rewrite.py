@@ -256,7 +256,9 @@ def replace_groups(
 
     def choose(view: FileSystemView) -> GroupsToReplace:
         if view.timeline.moved_since(seen):
-            raise ConflictError(f"Cannot repair {session.storage.uri}: another write came in between; plan again")
+            raise ConflictError(
+                f"Cannot repair {session.storage.uri}: it was written after the plan was made; plan the repair again"
+            )
         damaged = load_view(view.state, read_damaged=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the caller knows which file groups are damaged

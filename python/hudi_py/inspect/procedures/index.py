@@ -28,7 +28,8 @@ def _opened_metadata(table: Opened, partition: str = FILES) -> MetadataTable:
     if metadata is None or not metadata.has(partition):
         raise TableNotFoundError(
             f"Cannot show the metadata table of {table.storage.uri}: hoodie.table.metadata.partitions of the table "
-            f"does not name '{partition}'; CALL create_metadata_table makes one, the options of a write say with what"
+            f"does not name '{partition}'; create it with CALL create_metadata_table, or by a write "
+            "whose options request it"
         )
     return metadata
 

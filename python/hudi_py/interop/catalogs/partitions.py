@@ -169,17 +169,17 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Paths of partitions."""
+    """The partitions that writes changed since a registration, as paths."""
 
     written: tuple[str, ...]
     """Partitions with files written or replaced."""
     dropped: tuple[str, ...]
-    """Partitions deleted, and not written since."""
+    """Partitions deleted and not written again."""
 
 
 def partitions_since(state: TableState, since: Synced) -> Touched | None:
-    """Returns the partitions that writes have touched since a registration; None if the active timeline does not reach
-    back that far."""
+    """Finds the partitions that writes changed since a registration; None if the active timeline does not reach back
+    that far."""
     if state.timeline.start is None or since.time < state.timeline.start:
         return None
     commits = list(_commits_since(state, since))

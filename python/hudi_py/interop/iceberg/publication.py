@@ -188,7 +188,7 @@ class _Ready:
 
 
 class _Attempt:
-    """One try at a publication."""
+    """One attempt to publish the table."""
 
     def __init__(self, storage: Storage, target: IcebergTarget, settings: Settings, request: ScanRequest) -> None:
         self._storage = storage
@@ -370,8 +370,8 @@ def _partition_specs(
     for path in dict.fromkeys(split.partition for split in splits):
         if path == "metadata" or path.startswith("metadata/"):
             raise UnsupportedTableError(
-                f"Cannot publish {snapshot.storage.uri} to Iceberg: its partition {path!r} lies in the folder that "
-                "Iceberg's metadata needs",
+                f"Cannot publish {snapshot.storage.uri} to Iceberg: its partition {path!r} is in the folder "
+                "reserved for Iceberg's metadata",
                 path=path,
             )
         values = values_of(snapshot.config, snapshot.schema, path, snapshot.storage.uri)

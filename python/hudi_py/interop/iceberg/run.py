@@ -168,7 +168,7 @@ class Republication:
         return None if step is None and storage.stat(HINT) is None else cls(storage, options, step)
 
     def run(self, done: Sequence[Instant]) -> None:
-        """Publishes after the completion of these instants. Failures are logged."""
+        """Publishes the table after these instants completed. Logs failures instead of raising them."""
         newest = max(instant.time for instant in done)
         if self.step is not None:
             self.step.publish(self.storage, f"{done[0].action.value} {newest}")

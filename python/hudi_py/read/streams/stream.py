@@ -364,7 +364,7 @@ class TableStream:
             return replace(self._request, columns=names)
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
-                f"Cannot continue the stream of {self._storage.uri}: a column it was started with was removed "
+                f"Cannot continue the stream of {self._storage.uri}: a column with which it started was removed "
                 f"({error}); restart the query so that it uses the table's current schema"
             ) from error
 

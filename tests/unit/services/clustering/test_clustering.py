@@ -479,7 +479,7 @@ def test_buckets_are_not_clustered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        (f"{PLAN}class", "SparkStreamCopyClusteringPlanStrategy", "without decoding them is not built"),
+        (f"{PLAN}class", "SparkStreamCopyClusteringPlanStrategy", "without decoding them is not implemented"),
         (f"{PLAN}class", "CommitBasedClusteringPlanStrategy", "cannot be read"),
         ("hoodie.clustering.execution.strategy.class", "com.example.Own", "expected SparkSortAndSize"),
         ("hoodie.layout.optimize.curve.build.method", "sample", "random sample"),
