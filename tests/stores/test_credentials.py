@@ -410,7 +410,7 @@ def test_from_a_function(s3: Server, bucket: str) -> None:
         ),
         ({"credential_provider": "google"}, "credential_provider=google has credentials for gs, not for s3"),
         ({"credential_provider": "databricks"}, "databricks needs the storage option service_credential"),
-        ({"credential_provider": "databricks", "service_credential": "c"}, "works on Databricks compute alone"),
+        ({"credential_provider": "databricks", "service_credential": "c"}, "works only on Databricks compute"),
         ({"max_retries": "many"}, "max_retries and retry_timeout take a number"),
     ],
 )

@@ -119,9 +119,9 @@ def _arguments(name: str, procedure: Procedure, cursor: Cursor) -> dict[str, Any
             given[key.lower()] = value
         else:  # Apache Hudi reports nothing
             near = difflib.get_close_matches(key.lower(), named, 1, 0.7)
-            told = f"did you mean {named[near[0]]}?" if near else _listing(name)
+            hint = f"did you mean {named[near[0]]}?" if near else _listing(name)
             warnings.warn(
-                f"The argument '{key}' of {name} has no effect: there is none of this name; {told}", stacklevel=2
+                f"The argument '{key}' of {name} has no effect: there is none of this name; {hint}", stacklevel=2
             )
     return given
 

@@ -116,8 +116,8 @@ def show_table_extended(tables: Tables, cursor: Cursor) -> DataFrame | None:
             continue
         if not temporary and "Type: VIEW" in information and is_registered(schema, name):
             behind = spark.sql(f"SHOW TABLE EXTENDED IN {backticked(schema)} LIKE {literal(table)}").collect()
-            told = (row["information"] for row in behind if row["tableName"] == table)
-            information = next(told, information).replace(f"Table: {table}\n", f"Table: {name}\n", 1)
+            details = (row["information"] for row in behind if row["tableName"] == table)
+            information = next(details, information).replace(f"Table: {table}\n", f"Table: {name}\n", 1)
         shown.append((schema, name, temporary, information))
     return spark.createDataFrame(shown, listed.schema)
 

@@ -176,10 +176,10 @@ def options(words: tuple[str, ...], as_json: bool) -> None:
 
     known = [(option, reference(option)) for option in ALL if not option.internal]
     lowered = [word.lower() for word in words]
-    ranked = [(_match_rank(lowered, " ".join(option.keys), told["meaning"].lower()), told) for option, told in known]
-    for rank, told in sorted(ranked, key=lambda pair: pair[0]):
+    ranked = [(_match_rank(lowered, " ".join(option.keys), entry["meaning"].lower()), entry) for option, entry in known]
+    for rank, entry in sorted(ranked, key=lambda pair: pair[0]):
         if rank < _NO_MATCH:
-            click.echo(json.dumps(told) if as_json else _option_text(told))
+            click.echo(json.dumps(entry) if as_json else _option_text(entry))
 
 
 def _match_rank(words: Sequence[str], keys: str, meaning: str) -> int:
@@ -190,11 +190,11 @@ def _match_rank(words: Sequence[str], keys: str, meaning: str) -> int:
     return max(ranks, default=0)
 
 
-def _option_text(told: dict[str, Any]) -> str:
-    meaning = {"refused": "Refused: ", "harmless": "No effect: "}.get(told["treated"], "") + told["meaning"]
-    lines = [told["option"], *textwrap.wrap(meaning, _WIDTH, initial_indent="  ", subsequent_indent="  ")]
+def _option_text(entry: dict[str, Any]) -> str:
+    meaning = {"refused": "Refused: ", "harmless": "No effect: "}.get(entry["treated"], "") + entry["meaning"]
+    lines = [entry["option"], *textwrap.wrap(meaning, _WIDTH, initial_indent="  ", subsequent_indent="  ")]
     for name in ("default", "values", "accepted", "also", "since", "example"):
-        value = told.get(name)
+        value = entry.get(name)
         if value not in (None, [], ""):
             text = (
                 ", ".join(value)

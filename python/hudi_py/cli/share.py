@@ -144,5 +144,5 @@ def _partition_counts(entry: Registered) -> str:
         (entry.partitions_changed, "changed"),
         (entry.partitions_dropped, "dropped"),
     )
-    told = [f"{counted(count, 'partition')} {done}" for count, done in counts if count]
-    return f": {', '.join(told)}" if told else ""
+    parts = [f"{counted(count, 'partition')} {done}" for count, done in counts if count]
+    return f": {', '.join(parts)}" if parts else ""

@@ -171,7 +171,7 @@ OPTIONS = (
     # the metadata table
     refused(
         "hoodie.metadata.index.async",
-        "indexes are built by the write that asks for them, or by Table.index, not beside writers",
+        "indexes are not built in the background; request them in a write, or use Table.index",
         _WRITE,
     ),
     # reading

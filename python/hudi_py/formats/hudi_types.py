@@ -204,7 +204,7 @@ def parse_type(text: str, column: str) -> Vector | str:
             vector = Vector(int(given[0]), element)
             if vector.size <= _MAX_BYTES:
                 return vector
-    raise SchemaMismatchError(f"Column '{column}' has the hudi_type {text!r}, which is not known; {_SUPPORTED}")
+    raise SchemaMismatchError(f"Column '{column}' has the hudi_type {text!r}, which is unknown; {_SUPPORTED}")
 
 
 def declared(field: pa.Field) -> str | None:

@@ -241,7 +241,7 @@ class Columns:
         if not isinstance(parent, InternalRecord):
             raise self._refused(what, "lists and maps have no order of members")
         if change.place not in ("first", "after", "before"):
-            raise self._refused(what, "a column goes 'first', 'after' another one, or 'before' it")
+            raise self._refused(what, "supported positions: 'first', or 'after' or 'before' another column")
         other = ""
         if change.place != "first":
             prefix = ".".join(path[:-1])

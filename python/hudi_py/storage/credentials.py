@@ -345,7 +345,7 @@ def _databricks(given: Mapping[str, str], options: Mapping[str, str], uri: str) 
             module = importlib.import_module("databricks.sdk.runtime").dbutils.credentials
         except (ImportError, AttributeError, ValueError) as error:
             raise ConfigError(
-                f"Cannot open {uri}: {PROVIDER}=databricks works on Databricks compute alone ({error})"
+                f"Cannot open {uri}: {PROVIDER}=databricks works only on Databricks compute ({error})"
             ) from None
     source = module.getServiceCredentialsProvider(name)
     scheme = _scheme(uri)

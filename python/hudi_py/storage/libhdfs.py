@@ -97,7 +97,7 @@ class NameNode:
             library.hdfsBuilderConfSetStr(builder, key, value)
         self._files = library.hdfsBuilderConnect(builder)
         if not self._files:
-            raise OSError(errno.EIO, f"Hadoop's client does not connect to {uri}; what it printed says why")
+            raise OSError(errno.EIO, f"Hadoop's client does not connect to {uri}; see its output for the reason")
         self._library = library
         self._threads = threading.local()
         self._machine = ctypes.c_void_p()

@@ -497,5 +497,5 @@ def test_a_column_chunk_without_values(storage: Storage) -> None:
     data = storage.read(path)
     values = data.rindex(b"\x16\x0a", 0, data.rindex(b"\x16\x0a", 0, data.rindex(b"\x16\x0a")))
     storage.put(path, data[: values + 1] + b"\x00" + data[values + 2 :])
-    with pytest.raises(CorruptFileError, match=r"p=1/f\.parquet: 5 rows fewer than its footer says; restore"):
+    with pytest.raises(CorruptFileError, match=r"p=1/f\.parquet: 5 rows fewer than its footer records; restore"):
         read(storage, path)

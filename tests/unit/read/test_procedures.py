@@ -243,7 +243,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         shown(tmp_path / "t", "show_metadata_table_stats")
     with pytest.raises(ConfigError, match="Cannot show the procedure 'show_nothing'; supported: show_compaction"):
         shown(tmp_path / "t", "show_nothing")
-    with pytest.raises(ConfigError, match="limit => '7'; it takes a whole number"):
+    with pytest.raises(ConfigError, match="limit => '7'; expected a whole number"):
         shown(tmp_path / "t", "show_cleans", limit="7")
     with pytest.raises(ConfigError, match="the table is partitioned; give partition"):
         shown(tmp_path / "t", "show_file_status", file="x")

@@ -151,7 +151,7 @@ class _Translation:
             self._at = code.end()
             number = int(code[4], 8) if code[4] else int(code[1] or code[2] or code[3], 16)
             if number > 0x10FFFF or 0xD800 <= number < 0xE000:
-                raise self._refused(f"\\{code[0]}, which is no character")
+                raise self._refused(f"\\{code[0]}, which is not a character")
             return _escaped_member(chr(number)), False
         self._at += 1
         if char.lower() in _CLASSES:
@@ -215,7 +215,7 @@ def replacement(given: str, regex: JavaRegex) -> Callable[[re.Match[str]], str]:
         elif given[position] in "\\$":
             found = _REFERENCE.match(given, position)
             if found is None:
-                raise ValueError(f"the replacement {given!r} has a {given[position]} that stands for nothing")
+                raise ValueError(f"the replacement {given!r} has a {given[position]} that refers to no group")
             position = found.end()
             number = int(found[2]) if found[2] else regex.compiled.groupindex.get(found[1], groups + 1)
             while (

@@ -389,7 +389,7 @@ def encode_log_pieces(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> l
     for name in given:
         if name not in names:
             raise SchemaMismatchError(
-                f"cannot write column {name!r}: the Avro schema {record.name!r} has no such field; leave it out"
+                f"cannot write column {name!r}: the Avro schema {record.name!r} has no such field; remove the column"
             )
         if given.count(name) > 1:
             raise SchemaMismatchError(f"cannot write column {name!r}: the name occurs twice")

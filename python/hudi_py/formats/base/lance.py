@@ -184,7 +184,9 @@ class LanceFileWriter(BaseWriter):
         try:
             self._writer.write_batch(self._whole(batch))
         except (ValueError, NotImplementedError) as error:  # raised by pylance for unsupported types
-            raise SchemaMismatchError(f"Cannot write rows to base file {self._path}: pylance says {error}") from error
+            raise SchemaMismatchError(
+                f"Cannot write rows to base file {self._path}: pylance refuses them: {error}"
+            ) from error
         self._bytes += batch.nbytes
 
     def _whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:

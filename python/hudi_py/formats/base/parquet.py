@@ -207,7 +207,7 @@ def all_batches(
         yield batch
     if left:
         raise CorruptFileError(
-            f"Cannot read {what}: {abs(left)} rows {'fewer' if left > 0 else 'more'} than its footer says; "
+            f"Cannot read {what}: {abs(left)} rows {'fewer' if left > 0 else 'more'} than its footer records; "
             "restore the file from a copy"
         )
 
@@ -311,7 +311,7 @@ def _check_rows(metadata: pq.FileMetaData, path: str) -> None:
     rows = _rows_of(metadata, range(metadata.num_row_groups))
     if rows != metadata.num_rows:
         raise CorruptFileError(
-            f"Cannot read base file {path}: its footer says {metadata.num_rows} rows, and {rows} in its row groups; "
+            f"Cannot read base file {path}: its footer records {metadata.num_rows} rows, but {rows} in its row groups; "
             "restore the file from a copy",
             path=path,
             expected=metadata.num_rows,

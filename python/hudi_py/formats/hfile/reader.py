@@ -115,7 +115,7 @@ class HFile:
         """Reads all entries, in order of their keys."""
         entries = Entries.concat(list(self._read(self._data_blocks())))
         if len(entries) != self.num_entries:
-            raise self._source.corrupt(f"it has {len(entries)} entries, but its trailer says {self.num_entries}")
+            raise self._source.corrupt(f"it has {len(entries)} entries, but its trailer records {self.num_entries}")
         return entries
 
     def batches(self) -> Iterator[Entries]:

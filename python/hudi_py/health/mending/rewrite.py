@@ -81,8 +81,8 @@ def check_can_rewrite(config: TableConfig, uri: str) -> None:
     check_writable(config)
     if not config.populates_meta_fields:
         raise UnsupportedTableError(
-            f"Cannot write file groups of {uri} again: it has hoodie.populate.meta.fields=false, so that rows say "
-            "neither when they were written nor where they belong; write the rows with hudi_py.write"
+            f"Cannot write file groups of {uri} again: it has hoodie.populate.meta.fields=false, so its rows record "
+            "neither when they were written nor to which file group they belong; write the rows with hudi_py.write"
         )
     merge = merge_settings(config)
     if merge.folds:

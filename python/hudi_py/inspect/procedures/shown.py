@@ -97,7 +97,7 @@ def limited(given: Given, name: str = "limit") -> int:
     """
     limit = given[name]
     if not isinstance(limit, int) or isinstance(limit, bool):
-        raise ConfigError(f"Cannot call the procedure with {name} => {limit!r}; it takes a whole number")
+        raise ConfigError(f"Cannot call the procedure with {name} => {limit!r}; expected a whole number")
     return limit
 
 

@@ -112,7 +112,7 @@ def load_groups(files: MetadataFiles, snapshot: Json, index: Index, groups: Iter
     }
     for path, entries in read.items():
         ranges.setdefault(path, ranges_of(files, (entry.path for entry in entries)))
-    return SnapshotFiles(tuple(manifests), result, ranges, SnapshotCounts.told(snapshot["summary"]))
+    return SnapshotFiles(tuple(manifests), result, ranges, SnapshotCounts.from_summary(snapshot["summary"]))
 
 
 def _may_name_any(ranges: Ranges | None, places: Iterable[str]) -> bool:
@@ -277,7 +277,7 @@ class SnapshotCounts:
     size: int = 0
 
     @classmethod
-    def told(cls, summary: Mapping[str, str]) -> SnapshotCounts:
+    def from_summary(cls, summary: Mapping[str, str]) -> SnapshotCounts:
         """Returns the totals in a snapshot's summary."""
         return cls(**{member: int(summary[name]) for member, name in _TOTALS.items()})
 
