@@ -97,7 +97,7 @@ RUN_STRATEGY: Option[str] = Option(
         RUNS_PACKAGE, (SORT_AND_SIZE, SINGLE_FILE_SORT), {"JavaSortAndSizeExecutionStrategy": SORT_AND_SIZE}
     ),
     SORT_AND_SIZE,
-    f"What a plan says of how it is run: {SORT_AND_SIZE} writes files of up to `{_PLAN}target.file.max.bytes`, "
+    f"What a plan records about its execution: {SORT_AND_SIZE} writes files of up to `{_PLAN}target.file.max.bytes`, "
     f"{SINGLE_FILE_SORT} one file for each group. With or without the package.",
     Scope.SERVICE,
     example=SINGLE_FILE_SORT,

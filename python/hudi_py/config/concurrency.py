@@ -260,7 +260,7 @@ STRATEGY = choice(
     "hoodie.write.lock.conflict.resolution.strategy",
     "Optimistic concurrency: which actions of others conflict with a write. "
     "SimpleConcurrentFileWritesConflictResolutionStrategy: writes and pending clusterings of the same file group. "
-    "PreferWriterConflictResolutionStrategy: writes alone; clusterings check for conflicts themselves, so set it for "
+    "PreferWriterConflictResolutionStrategy: only writes; clusterings check for conflicts themselves, so set it for "
     "every writer. BucketIndexConcurrentFileWritesConflictResolutionStrategy: as the first, but by bucket, so that two "
     "writes that both make the first file of a bucket conflict; the default with `hoodie.index.type=BUCKET`.",
     Scope.LOCK,

@@ -103,7 +103,7 @@ OPTIONS = (
     harmless("hoodie.datasource.hive_sync.base_file_format", "It is a property of the table.", Scope.SERVICE),
     harmless(
         "hoodie.datasource.hive_sync.filter_pushdown_enabled",
-        "How the Java implementation asks for the partitions that a catalog knows.",
+        "How the Java implementation requests the partitions that a catalog knows.",
         Scope.SERVICE,
         "hoodie.datasource.hive_sync.filter_pushdown_max_size",
     ),

@@ -239,7 +239,7 @@ EXPRESSION_INDEX_COLUMN = text(
 )
 EXPRESSION_INDEX_OPTIONS = pairs(
     "hoodie.metadata.index.expression.options",
-    "The function and the options of the index that `hoodie.metadata.index.expression.column` asks for.",
+    "The function and the options of the index that `hoodie.metadata.index.expression.column` requests.",
     Scope.WRITE,
     example="expr=from_unixtime,format=yyyy-MM-dd",
 )
@@ -260,7 +260,7 @@ EXPRESSION_INDEX_ZONE = optional_text(
 )
 INDEX_NAME = text(
     "hoodie.index.name",
-    "The name of the index that `hoodie.metadata.index.secondary.column` asks for.",
+    "The name of the index that `hoodie.metadata.index.secondary.column` requests.",
     Scope.WRITE,
     "",
     example="by_driver",

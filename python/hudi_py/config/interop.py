@@ -135,7 +135,7 @@ PARTITION_FIELDS = names(
 EXTRACTOR = optional_choice(
     f"{_HIVE}partition_extractor_class",
     "How the values of the partition columns are taken from the path of a partition. Default: as the table's "
-    "partitioning asks for: none, one value, one `column=value`, a date `yyyy/MM/dd`, or one value for each folder.",
+    "partitioning requires: none, one value, one `column=value`, a date `yyyy/MM/dd`, or one value for each folder.",
     Scope.SERVICE,
     EXTRACTORS,
 )
@@ -183,7 +183,7 @@ SERDE_PROPERTIES = optional_text(
 )
 FOR_SPARK = flag(
     f"{_HIVE}sync_as_datasource",
-    "Whether the parameters say to Spark that the table has the provider `hudi`, with its path and schema.",
+    "Whether the parameters tell Spark the provider `hudi` and the table's path and schema.",
     Scope.SERVICE,
     True,
 )

@@ -189,7 +189,7 @@ class Options:
 
 
 DEFAULTS: Final = Options(Scope.WRITE, {}, {}, {}, {})
-"""Options with every value at its default, whatever `hudi-defaults.conf` says."""
+"""Options with every value at its default, regardless of `hudi-defaults.conf`."""
 
 
 def _text(key: object, value: object) -> str | None:

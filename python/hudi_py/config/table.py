@@ -11,7 +11,7 @@ _KEYGEN = "org.apache.hudi.keygen."
 _NO_KEYGEN = "this key generator is not implemented yet"
 _DATES = "hoodie.keygen.timebased."
 _OLD_DATES = "hoodie.deltastreamer.keygen.timebased."
-_NO_MODE = "mergers and payloads of one's own are not implemented yet"
+_NO_MODE = "custom mergers and payloads are not implemented yet"
 
 
 def _parse_version(value: str) -> int:
@@ -71,7 +71,7 @@ ORDERING = names(
 )
 KEYGEN_CLASS = optional_choice(
     "hoodie.datasource.write.keygenerator.class",
-    "How record key and partition path are made. Default: by the number of columns.",
+    "How record key and partition path are built. Default: by the number of columns.",
     Scope.TABLE,
     tuple(
         f"{_KEYGEN}{stem}{infix}KeyGenerator"
@@ -87,7 +87,7 @@ KEYGEN_CLASS = optional_choice(
 )
 KEYGEN_TYPE = optional_choice(
     "hoodie.datasource.write.keygenerator.type",
-    "How record key and partition path are made, by a short name instead of the class.",
+    "How record key and partition path are built, by a short name instead of the class.",
     Scope.TABLE,
     tuple(
         f"{stem}{suffix}"
@@ -250,7 +250,7 @@ PARTIAL_UPDATE_MODE = optional_choice(
 )
 UNAVAILABLE_VALUE = text(
     "hoodie.write.partial.update.unavailable.value",
-    "The text that stands for a value that the source has not sent; needs the mode FILL_UNAVAILABLE.",
+    "The text that replaces a value that the source did not send; needs the mode FILL_UNAVAILABLE.",
     Scope.TABLE,
     "__debezium_unavailable_value",
     aliases=("hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value",),

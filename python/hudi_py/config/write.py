@@ -37,7 +37,7 @@ OVERWRITTEN_PARTITIONS = names(
 )
 DELETED_PARTITIONS = names(
     "hoodie.datasource.write.partitions.to.delete",
-    "Paths of the partitions that `delete_partition` deletes, instead of those of the rows; `*` stands for any text.",
+    "Paths of the partitions that `delete_partition` deletes, instead of those of the rows; `*` matches any text.",
     Scope.WRITE,
     example="city=oslo,city=l*",
 )

@@ -150,7 +150,7 @@ _ALL: Final = (
     Code(
         "timeline.twice_completed",
         _N,
-        "an instant has several completed files that say the same",
+        "an instant has several completed files that have the same content",
         "The smallest completion time counts. The TTL service of Apache Hudi 1.2.0 completes its instants twice.",
         "none is needed: rolling the instant back and archiving it remove all of them",
     ),
