@@ -11,8 +11,8 @@ _HEAD = """# Doctor and repair
 
 <!-- Written by `python -m tools.doctor_page`; change python/hudi_py/health/ instead. -->
 
-`doctor` examines a table and says, the most harmful first, what is wrong, with what consequence, and which call mends
-it. It only reads, and takes no lock. `repair` carries out a plan that you have seen, keeps what it removes, and can
+`doctor` examines a table and lists, the most harmful first, what is wrong, with what consequence, and which call
+repairs it. It only reads, and takes no lock. `repair` carries out a plan that you have seen, keeps what it removes, and can
 be undone.
 
 ```python
@@ -46,7 +46,7 @@ show as a finding that is gone the next time.
 
 ## What a repair does
 
-- A plan mends what the examination has seen: after `doctor(full=True)`, everything.
+- A plan repairs what the examination has seen: after `doctor(full=True)`, everything.
 - It examines the table again under the table lock and refuses if the plan no longer holds. Steps that only change
   files happen under this lock. Rollbacks, new commits and the metadata table follow, each under the lock as always.
 - What it removes or replaces is kept in `.hoodie/.hudi_py_repair/<id>`, which no engine lists, until `forget_repair`.
@@ -55,7 +55,7 @@ show as a finding that is gone the next time.
   stores files get a new modification time, which in table version 6 is the completion time of instants.
 - Of several rows with one key, the one with the greatest ordering value stays, or the last one written. The file
   groups that had such keys are written again as one commit, so an incremental query returns their rows.
-- Files that are missing or cannot be read are mended only with `repair_plan(lose_rows=True)`: their file groups are
+- Files that are missing or cannot be read are repaired only with `repair_plan(lose_rows=True)`: their file groups are
   written again with the rows that can be read, and `RepairReport` has the number of lost rows, and their keys as far
   as they could be read. Without a base file, its rows are lost; without a log, older versions of its rows return.
 - Lost properties are written again from the metadata table, the timeline and the folders. The columns
@@ -79,7 +79,7 @@ def doctor_page() -> str:
 
 def _tables() -> Iterator[str]:
     yield "## Codes\n"
-    yield "| code | severity | found | consequence | to mend |"
+    yield "| code | severity | found | consequence | to fix |"
     yield "|---|---|---|---|---|"
     yield from (_row(code) for code in CODES.values())
     yield ""

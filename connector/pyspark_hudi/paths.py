@@ -30,7 +30,7 @@ def checked_path(path: object, purpose: str) -> str:
     if not urlsplit(text).scheme and not text.startswith(("/", "~")):
         what = "stream into" if purpose == "stream" else purpose
         raise ConfigError(
-            f"Cannot {what} the relative path '{text}': Spark runs the source in a folder of its own; give an absolute "
+            f"Cannot {what} the relative path '{text}': Spark runs the source in another folder; give an absolute "
             "path or a URI"
         )
     return os.path.expanduser(text)

@@ -93,7 +93,7 @@ def _has_jar(spark: SparkSession) -> bool:
 
 
 def _check_python(given: str) -> None:
-    """Checks whether the Python with this name can run hudi-py. A Python beside the current one can."""
+    """Checks whether the Python with this name can run hudi-py. A Python in the folder of the current one can."""
     python = shutil.which(given)
     mend = (
         f"set PYSPARK_PYTHON to {sys.executable} before the session starts, as by "

@@ -278,7 +278,7 @@ def _task_results(messages: Sequence[BatchMessage]) -> list[TaskResult]:
 
 def _with_compaction(options: Options) -> Options:
     """Compacts a merge-on-read table as it is streamed into, unless other processes do (`HoodieStreamingSink`, 1.2.0,
-    does it beside the stream)."""
+    does it in parallel with the stream)."""
     if options.get(incremental_config.SINK_DISABLE_COMPACTION) or options.get(compaction.SCHEDULE_INLINE):
         return options
     return options.replace({compaction.INLINE: "true"})

@@ -366,7 +366,7 @@ class Indexable(ABC):
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """A statement about an index or the whole metadata table. Pickles."""
+    """A statement about an index or the whole metadata table. Can be pickled."""
 
     action: str
     """`create`, `drop` or `refresh` for an index; `make`, `complete` or `remove` for the whole metadata table."""

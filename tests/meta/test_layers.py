@@ -35,7 +35,7 @@ LAYERS: Final = (
     Layer(("metadata_write",), "writing the metadata table, within every action"),
     Layer(("interop",), "tables as other systems see them"),
     Layer(("wiring",), "metadata writer and services, put together from options"),
-    Layer(("health",), "what can be wrong with a table, and mending it"),
+    Layer(("health",), "what can be wrong with a table, and its repair"),
     Layer(("erasure",), "deleting rows from every file of a table"),
     Layer(("report",), "a table in short, and as one HTML page"),
     Layer(("tending",), "care of many tables within a budget"),

@@ -35,7 +35,7 @@ _FULL = click.option(
 def doctor(ctx: click.Context, target: CommandTarget, full: bool) -> None:
     """Show what is wrong with a table, the most harmful first, and how to fix it.
 
-    Only reads, and works on tables that cannot be opened. The exit code is 5 if there is anything to mend.
+    Only reads, and works on tables that cannot be opened. The exit code is 5 if there is anything to fix.
     """
     from hudi_py.cli import health
 

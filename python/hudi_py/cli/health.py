@@ -88,12 +88,12 @@ def _print_repair(target: CommandTarget, repair: KeptRepair, sentence: str) -> N
 
 def _show_diagnosis(screen: Screen, target: CommandTarget, diagnosis: Diagnosis) -> None:
     bad = sum(finding.severity >= Severity.WARNING for finding in diagnosis.findings)
-    screen.title(diagnosis.uri, "healthy" if diagnosis.healthy else f"{counted(bad, 'finding')} to mend")
+    screen.title(diagnosis.uri, "healthy" if diagnosis.healthy else f"{counted(bad, 'finding')} to fix")
     for finding in diagnosis.findings:
         screen.line()
         screen.line(f"{finding.severity.word}: {finding.what} [{finding.code}]", _STYLES[finding.severity], hang=2)
         screen.line(f"  {finding.consequence}", hang=2)
-        screen.line(f"  To mend: {finding.remedy}", hang=2)
+        screen.line(f"  To fix: {finding.remedy}", hang=2)
     if diagnosis.findings:
         screen.line()
     for reason in diagnosis.skipped:
@@ -106,10 +106,10 @@ def _show_diagnosis(screen: Screen, target: CommandTarget, diagnosis: Diagnosis)
 
 def _show_plan(screen: Screen, plan: RepairPlan) -> None:
     if not plan.steps:
-        screen.line("There is nothing to repair." if not plan.left else "No repair mends what was found:")
+        screen.line("There is nothing to repair." if not plan.left else "No repair fixes these findings:")
     for index, step in enumerate(plan.steps, 1):
         screen.line(f"{index}. {step.sentence}", hang=3)
     if plan.steps and plan.left:
-        screen.line("Not mended:")
+        screen.line("Not repaired:")
     for finding in plan.left:
         screen.line(f"  {finding} {finding.remedy}", hang=4)

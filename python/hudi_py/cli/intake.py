@@ -105,7 +105,7 @@ def _is_guess(kind: pa.DataType) -> bool:
 
 
 def _changed_as_numbers(texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Restores text that was guessed to be numbers if a number would lose digits, or if it is 0 and 1 beside true and
+    """Restores text that was guessed to be numbers if a number would lose digits, or if it mixes 0 and 1 with true and
     false."""
     if pa.types.is_boolean(numbers.type):
         changed = pc.is_in(texts, value_set=pa.array(["0", "1"]))
@@ -154,7 +154,7 @@ def _of_text(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
     """Converts values read as `_as_text` to the wanted type. Bytes are base64, as `read` writes them.
 
     Raises:
-        SchemaMismatchError: a text is no value of the type.
+        SchemaMismatchError: a text is not a value of the type.
     """
     if pa.types.is_struct(kind) and pa.types.is_struct(values.type):
         parts = [_of_text(values.field(field.name), field.type, f"{name}.{field.name}") for field in kind]
@@ -189,8 +189,8 @@ def _has_double(kind: pa.DataType) -> bool:
 
 
 def _check_numbers(data: bytes, guessed: dict[str, pa.DataType]) -> None:
-    """Refuses whole numbers that would change as doubles, which they are guessed to be beside fractions and beyond 64
-    bits.
+    """Refuses whole numbers that would change as doubles: guessing takes them for doubles if they exceed 64 bits or occur
+    with fractions.
 
     Raises:
         SchemaMismatchError: there is one.

@@ -132,7 +132,7 @@ def _identity_facts(overview: Overview) -> list[tuple[str, str]]:
     return [
         ("Record key", ", ".join(overview.record_key) or "generated"),
         ("Partitioned by", ", ".join(overview.partitioned_by) or "nothing"),
-        ("Of equal keys", f"the row {wins.get(overview.merge_mode, 'that a merger of its own makes')} counts"),
+        ("Of equal keys", f"the row {wins.get(overview.merge_mode, 'that its own merger makes')} counts"),
         ("Columns", f"{overview.num_columns:,}, in {overview.base_file_format.capitalize()} files"),
     ]
 

@@ -139,7 +139,7 @@ END_PARTITION = optional_text(
 )
 PARTITION_REGEX = optional_text(
     f"{_PLAN}partition.regex.pattern",
-    f"Only partitions whose whole path matches are considered; without effect beside `{_PLAN}partition.selected`.",
+    f"Only partitions whose whole path matches are considered; without effect with `{_PLAN}partition.selected`.",
     Scope.SERVICE,
     example="city=o.*",
 )
@@ -251,7 +251,7 @@ IGNORED = (
     harmless("hoodie.clustering.expiration.threshold.mins", _NO_HEARTBEAT, Scope.SERVICE),
     harmless(
         "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution",
-        "A clustering is planned while no write is pending, or beside those that check for conflicts.",
+        "A clustering is planned only if all pending writes check for conflicts.",
         Scope.SERVICE,
     ),
     harmless(f"{_PLAN}binary.copy.schema.evolution.enable", "Parquet pages are never copied.", Scope.SERVICE),

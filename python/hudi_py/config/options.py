@@ -100,7 +100,7 @@ _BY_KEY: dict[str, tuple[str, Option[Any]]] = {key.lower(): (key, option) for op
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Validated options of a call. Pickles.
+    """Validated options of a call. Can be pickled.
 
     `values` maps the first key of each option that was set to its text, `names` to the key that was used.
     """

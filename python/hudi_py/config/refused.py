@@ -25,7 +25,7 @@ OPTIONS = (
     ),
     refused(
         "hoodie.clustering.async.enabled",
-        "no thread runs beside a write; plan with hoodie.clustering.schedule.inline, and run the plans elsewhere",
+        "writes start no background threads; plan with hoodie.clustering.schedule.inline, and run the plans elsewhere",
         _SERVICE,
         "hoodie.datasource.clustering.async.enable",
     ),

@@ -1,4 +1,4 @@
-"""Erases rows from every file of a table: current rows, older versions, indexes, and publications beside it."""
+"""Erases rows from every file of a table: current rows, older versions, indexes, and publications next to it."""
 
 from hudi_py.erasure.plan import plan_erasure
 from hudi_py.erasure.report import ErasurePlan, ErasureReport, Trace

@@ -59,7 +59,7 @@ class DataFiles:
         columns of the filter if the file has more than keys.
 
         Args:
-            place: the folder in which the file's partition lies, usually that of the table, and the partition's path.
+            place: the folder that contains the file's partition, usually that of the table, and the partition's path.
 
         Raises:
             CorruptFileError: the file is damaged, or some bytes of a log are no block.
@@ -134,8 +134,8 @@ class DataFiles:
 
 
 def stored_keys(storage: Storage, path: str) -> Iterator[tuple[pa.StringArray, pa.StringArray]]:
-    """Yields record keys and partition paths of rows in a file that is no data file of the table; nothing if it has no
-    such columns."""
+    """Yields record keys and partition paths of rows in a file other than a data file of the table; nothing if it lacks
+    these columns."""
     for batch in iter_base_batches(storage, path, [RECORD_KEY, PARTITION_PATH]):
         if {RECORD_KEY, PARTITION_PATH} <= set(batch.schema.names):
             yield combined(batch[RECORD_KEY]).cast(pa.string()), combined(batch[PARTITION_PATH]).cast(pa.string())

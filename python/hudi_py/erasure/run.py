@@ -101,7 +101,7 @@ def erase(
 ) -> ErasureReport:
     """Erases rows from every file of the table, then reads all files again.
 
-    Each step is an action of its own. If one fails, those before it stay done, and another erasure goes on from there.
+    Each step is a separate action. If one fails, earlier steps stay done, and another erasure continues from there.
 
     Args:
         delete_savepoints: whether savepoints that keep files with the rows are deleted; otherwise they are in the way.

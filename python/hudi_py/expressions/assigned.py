@@ -85,7 +85,7 @@ def parse_expression(given: object, schema: pa.Schema, *, aliases: Sequence[str]
 
     Args:
         given: text in the supported subset of Spark SQL; anything else is a constant.
-        aliases: columns of `schema`, structs, whose members may be named without them where only one has the name.
+        aliases: struct columns of `schema` whose members may be named without the column if the name is unique.
 
     Raises:
         ConfigError: the text is outside the subset, or the constant has a type that no column has.

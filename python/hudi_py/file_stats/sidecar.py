@@ -1,5 +1,5 @@
-"""Sidecars: small files beside a write's staged data. Each has what the metadata table needs from one data file, so
-that the committing process neither reads the data file nor holds its keys in memory.
+"""Sidecars: small files next to a write's staged data. Each contains what the metadata table needs from one data file,
+so that the committing process neither reads the data file nor holds its keys in memory.
 
 A sidecar is one or two consecutive Arrow IPC streams, named in their schema metadata: `keys`, the record keys added to
 the file group or removed from it, in any order; and `ranges`, one batch of column statistics.
@@ -31,7 +31,7 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False
 
 @dataclass(frozen=True, slots=True)
 class SidecarSettings:
-    """What the metadata table needs from each data file of a write. Pickles."""
+    """What the metadata table needs from each data file of a write. Can be pickled."""
 
     keys: bool = False
     """Whether added and removed keys are needed, for the record index."""

@@ -306,7 +306,7 @@ _ALL: Final = (
     Code(
         "files.nested_partition",
         _E,
-        "a partition lies in another",
+        "a partition is inside another one",
         "Apache Hudi does not see its rows where it lists folders, nor in a metadata table that it builds.",
         "write its rows to another partition, then delete them from it",
     ),
@@ -485,7 +485,7 @@ _ALL: Final = (
         _E,
         "a part of the examination was stopped by an error",
         "What it would have found is not known.",
-        "mend what the other findings name, then examine again",
+        "fix the other findings, then examine again",
     ),
     # -- release and environment
     Code(

@@ -152,7 +152,7 @@ def _nested_findings(facts: Facts) -> Iterator[Finding]:
     for inner, outer in {inner: outer for outer, inner in nested_partitions(marked)}.items():
         if view.latest_slices(PartitionPath(inner)):
             yield Finding(
-                "files.nested_partition", f"the partition {inner!r} lies in the partition {outer!r}", partition=inner
+                "files.nested_partition", f"the partition {inner!r} is inside the partition {outer!r}", partition=inner
             )
 
 

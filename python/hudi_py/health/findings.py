@@ -110,9 +110,9 @@ class Diagnosis(Spoken):
 
     def _lines(self) -> Iterator[str]:
         bad = sum(finding.severity >= Severity.WARNING for finding in self.findings)
-        yield f"{self.uri}: " + ("healthy" if self.healthy else counted(bad, "finding") + " to mend")
+        yield f"{self.uri}: " + ("healthy" if self.healthy else counted(bad, "finding") + " to fix")
         for finding in self.findings:
             yield f"  {finding}"
-            yield f"    {finding.consequence} To mend: {finding.remedy}"
+            yield f"    {finding.consequence} To fix: {finding.remedy}"
         for reason in self.skipped:
             yield f"  not examined: {reason}"

@@ -92,7 +92,7 @@ class MetricsStep:
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """Reports the measures of one table. Pickles; holds no credentials."""
+    """Reports the measures of one table. Can be pickled; contains no credentials."""
 
     options: Options
 

@@ -36,7 +36,7 @@ _IN_ORDER = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE)
 
 @dataclass(frozen=True, slots=True)
 class LogSpec:
-    """How the logs of a table's file slices are read and merged. Pickles small."""
+    """How the logs of a table's file slices are read and merged. Small when pickled."""
 
     merge: MergeSettings
     committed: CommittedInstants | None = None

@@ -228,6 +228,6 @@ class WriteLister(Lister):
 
 
 def warn_unused(uri: str, error: Exception, instead: str = "files are listed instead") -> None:
-    """Warns that the metadata table, or an index in it, is not used, and what happens `instead`."""
+    """Warns that the metadata table, or an index in it, is not used. `instead` says what happens instead."""
     reason = first_line(error)
     warnings.warn(f"The metadata table of {uri} is not used, {instead}: {visible(reason)}", stacklevel=2)

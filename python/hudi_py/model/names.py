@@ -110,6 +110,6 @@ def folders_above(path: str) -> list[str]:
 
 
 def nested_partitions(paths: Iterable[str]) -> list[tuple[str, str]]:
-    """Returns pairs of partition paths where the second lies within the first, sorted by the second."""
+    """Returns pairs of partition paths whose second path is within the first, sorted by the second."""
     known = set(paths)
     return [(outer, path) for path in sorted(known) for outer in folders_above(path) if outer in known]

@@ -134,7 +134,7 @@ def activity_of(instants: pa.Table, history: pa.Table, zone: tzinfo, *, layout: 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Time as a share of a width. Idle times are shortened, so that seconds remain visible beside days."""
+    """Time as a share of a width. Idle times are shortened, so that seconds remain visible next to days."""
 
     times: tuple[int, ...]
     places: tuple[float, ...]

@@ -79,7 +79,7 @@ def table(
 
 
 def bar(*parts: tuple[float, str]) -> Html:
-    """Renders a bar of shares of a whole, each with its colour; the numbers are beside it."""
+    """Renders a bar of shares of a whole, each with its colour; the numbers are next to it."""
     marks, x = [], 0.0
     for share, kind in parts:
         marks.append(Mark(x, share * _WIDTH, kind))

@@ -54,7 +54,7 @@ def next_steps(report: Report) -> Html:
 def glance(report: Report) -> Html:
     """Renders figures and facts."""
     overview = report.overview
-    wins = _WINS.get(overview.merge_mode, "that a merger of its own makes").format(", ".join(overview.ordered_by))
+    wins = _WINS.get(overview.merge_mode, "that its own merger makes").format(", ".join(overview.ordered_by))
     details: list[tuple[str, Content]] = [
         ("Record key", _name_list(overview.record_key) or "generated"),
         ("Partitioned by", _name_list(overview.partitioned_by) or "nothing"),
@@ -288,7 +288,7 @@ def _finding_item(alike: list[Finding]) -> Html:
         "li",
         tag("p", badge(item.severity.word, item.severity.word), " ", tag("strong", name(item.what))),
         tag("p", item.consequence, where),
-        tag("p", tag("span", "To mend: ", class_="soft"), item.remedy),
+        tag("p", tag("span", "To fix: ", class_="soft"), item.remedy),
         tag("p", tag("code", item.code), class_="soft"),
         listed if paths else None,
         _folded_findings(others) if others else None,

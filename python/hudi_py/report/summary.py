@@ -202,7 +202,7 @@ def _next(diagnosis: Diagnosis | None, overview: Overview, path: str) -> Iterato
     if bad:
         worst = max(item.severity for item in bad)
         mends = f"repair {shlex.quote(path)} --dry-run" if any(CODES[item.code].repaired for item in bad) else None
-        why = f"The doctor has {counted(len(bad), 'finding')} to mend, the worst is {worst.word}: {bad[0].what}"
+        why = f"The doctor has {counted(len(bad), 'finding')} to fix, the worst is {worst.word}: {bad[0].what}"
         yield Todo(why, f"hudi-py {mends or f'doctor {shlex.quote(path)}'}", worst >= Severity.ERROR)
     for step in overview.next:
         yield Todo(step.why, step.command, False)

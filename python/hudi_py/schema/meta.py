@@ -48,7 +48,7 @@ def without_meta(schema: pa.Schema) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """How rows of a table are stored. Pickles."""
+    """How rows of a table are stored. Can be pickled."""
 
     has_meta: bool = True
     """Whether base files have meta columns."""

@@ -154,7 +154,7 @@ def check_credentials(options: Mapping[str, str], uri: str) -> None:
     of a cloud's machine for seconds, and then name that address in its error.
 
     Raises:
-        StorageDeniedError: no option, variable of the environment or file has any, and this is no machine of a cloud.
+        StorageDeniedError: no option, variable of the environment or file has any, and this is not a cloud machine.
     """
     sources = _SOURCES[_scheme(uri)]
     prefix = re.compile(sources.prefix)

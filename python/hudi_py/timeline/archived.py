@@ -102,7 +102,7 @@ def archived_instants(
 
 
 class ArchivedCompletions:
-    """Completion times of the writes that a timeline has archived (`CompletionTimeQueryViewV2`, 1.2.0). Pickles.
+    """Completion times of the writes that a timeline has archived (`CompletionTimeQueryViewV2`, 1.2.0). Can be pickled.
 
     Since table version 8 the completion time decides to which slice a log belongs. A writer may begin before a
     compaction and complete after it, so the requested time alone is not enough. The archive is read only if it makes a

@@ -68,7 +68,7 @@ def test_commands_show_escapes(cli: Run, evil: Path, command: tuple[str, ...], a
     words = [name, more.pop(0)] if name in ("savepoint", "index", "metadata") else [name]
     try:
         ran = cli(*words, evil, *more, *(["--json"] if as_json and name not in ("read", "explain") else []))
-    except AssertionError:  # 5: something to mend was found
+    except AssertionError:  # 5: something to fix was found
         ran = cli(*words, evil, *more, *(["--json"] if as_json else []), code=5)
     assert not STEERING.search(ran.out), ran.out
     assert not STEERING.search(ran.err), ran.err

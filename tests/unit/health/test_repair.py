@@ -153,7 +153,7 @@ def test_what_is_lost_is_named_and_only_with_leave(copied: Callable[[int, str], 
     plan = opened.repair_plan()
     assert not plan.steps
     assert plan.left[0].code == "files.missing"
-    assert "not mended" in str(plan)
+    assert "not repaired" in str(plan)
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ class ParsedTimes:
 
 @dataclass(frozen=True)
 class DateParser:
-    """Parses text, ignoring case; names of months are English. Pickles."""
+    """Parses text, ignoring case; names of months are English. Can be pickled."""
 
     pattern: str
     key: str

@@ -19,7 +19,7 @@ _UNITS = (("S", 1), ("s", SECOND), ("m", MINUTE), ("aHhKk", HOUR))
 
 @dataclass(frozen=True)
 class DatePrinter:
-    """Prints points in time. Names of months and days are English. Pickles."""
+    """Prints points in time. Names of months and days are English. Can be pickled."""
 
     pattern: str
     key: str

@@ -52,7 +52,7 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class DateRule:
-    """Formats the values of a column as text. Pickles."""
+    """Formats the values of a column as text. Can be pickled."""
 
     unit: str | None
     """The unit of numbers; None if the values are text."""

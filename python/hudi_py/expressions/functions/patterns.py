@@ -58,7 +58,7 @@ class Token:
 
 @dataclass(frozen=True)
 class DatePattern:
-    """A date pattern. Pickles."""
+    """A date pattern. Can be pickled."""
 
     text: str
 
@@ -79,7 +79,7 @@ class DatePattern:
             if sum(letter in some for letter in letters) > 1:
                 raise ValueError(f"the pattern {self.text!r} has more than one of the letters {' '.join(some)}")
         if "D" in letters and not {"M", "L", "d"}.isdisjoint(letters):
-            raise ValueError(f"the pattern {self.text!r} has D beside a month or a day of the month")
+            raise ValueError(f"the pattern {self.text!r} combines D with a month or a day of the month")
 
     @property
     def has_offset(self) -> bool:

@@ -49,7 +49,7 @@ _REFERENCE: Final = re.compile(r"\$(?:\{([A-Za-z][A-Za-z0-9]*)\}|([0-9]))")
 
 @dataclass(frozen=True)
 class JavaRegex:
-    """A Java regular expression. Pickles."""
+    """A Java regular expression. Can be pickled."""
 
     text: str
 

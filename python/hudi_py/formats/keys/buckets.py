@@ -187,7 +187,7 @@ def _unreadable_error(key: str) -> SchemaMismatchError:
 
 @dataclass(frozen=True, slots=True)
 class BucketRules:
-    """How many buckets each partition has. Pickles."""
+    """How many buckets each partition has. Can be pickled."""
 
     expressions: str
     """`pattern,buckets;pattern,buckets`: the first pattern that occurs in a partition's path counts."""

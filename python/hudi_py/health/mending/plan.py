@@ -69,7 +69,7 @@ class RepairPlan(Spoken):
     def _text(self) -> str:
         lines = [f"repair of {self.uri}: " + (counted(len(self.steps), "step") if self.steps else "nothing to do")]
         lines += (f"  {number}. {step.sentence}" for number, step in enumerate(self.steps, 1))
-        lines += (f"  not mended: {finding} {finding.remedy}" for finding in self.left)
+        lines += (f"  not repaired: {finding} {finding.remedy}" for finding in self.left)
         return "\n".join(lines)
 
 

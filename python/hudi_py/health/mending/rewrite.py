@@ -75,7 +75,7 @@ def check_can_rewrite(config: TableConfig, uri: str) -> None:
     """Refuses tables whose file groups cannot be rewritten with the same rows.
 
     Raises:
-        UnsupportedTableError: the table cannot be written, merges by a class of its own, or shows other partition
+        UnsupportedTableError: the table cannot be written, merges by a custom class, or shows other partition
             values than it stores.
     """
     check_writable(config)

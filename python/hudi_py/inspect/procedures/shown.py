@@ -152,7 +152,7 @@ def shown_path(table: Opened, path: str) -> str:
 
 
 def below(table: Opened, path: str) -> str | None:
-    """Returns a path or glob relative to the table's; None if it lies elsewhere."""
+    """Returns a path or glob relative to the table's; None if it is outside the table."""
     for base in {shown_path(table, ""), table.storage.uri, *_plain_path(table.storage.uri), *_plain_path(table.path)}:
         if path.startswith(f"{base.rstrip('/')}/"):
             return path[len(base.rstrip("/")) + 1 :]

@@ -22,7 +22,7 @@ class TableIdentifier:
 
 @dataclass(frozen=True, slots=True)
 class SyncSettings:
-    """Which catalogs to register with, and what to register. Pickles; holds no credentials."""
+    """Which catalogs to register with, and what to register. Can be pickled; contains no credentials."""
 
     options: Options = field(repr=False)
     catalogs: tuple[str, ...]

@@ -1,6 +1,6 @@
 """Hudi tables as Iceberg tables.
 
-`publish` writes Iceberg metadata that names the files of a Hudi table, beside the table or through a catalog of
+`publish` writes Iceberg metadata that names the files of a Hudi table, next to the table or through a catalog of
 pyiceberg, so that Iceberg's engines read its rows. No data is copied but the rows in logs.
 """
 

@@ -153,8 +153,8 @@ class IcebergPublication:
 class Republication:
     """Publishes a table after a service, or another action that writes no rows.
 
-    After a rollback or restore, a publication beside the table is updated whatever the options: otherwise Iceberg would
-    still show rows that were undone. If that fails, the publication is removed.
+    After a rollback or restore, a publication next to the table is updated regardless of the options: otherwise
+    Iceberg would still show rows that were undone. If that fails, the publication is removed.
     """
 
     storage: Storage
@@ -163,7 +163,7 @@ class Republication:
 
     @classmethod
     def of(cls, storage: Storage, options: Options) -> Republication | None:
-        """Returns None if options do not ask for it, and nothing was published beside the table."""
+        """Returns None if options do not request it, and nothing was published next to the table."""
         step = IcebergPublication(options) if options.get(config.ICEBERG_ENABLED) else None
         return None if step is None and storage.stat(HINT) is None else cls(storage, options, step)
 

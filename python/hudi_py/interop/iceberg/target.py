@@ -1,4 +1,4 @@
-"""Stores an Iceberg table's metadata beside the Hudi table or in a pyiceberg catalog, and reads and writes its files
+"""Stores an Iceberg table's metadata next to the Hudi table or in a pyiceberg catalog, and reads and writes its files
 through the Hudi table's storage."""
 
 from __future__ import annotations
