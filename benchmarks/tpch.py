@@ -62,7 +62,7 @@ class SparkWorker:
     """A Spark session in a process of its own, in the environment of the given Python."""
 
     def __init__(self, python: str, form: str, jar: str = "", *, cpu: bool = False) -> None:
-        """With `cpu`, calls return CPU seconds of all its processes."""
+        """Starts the session. With `cpu`, calls return CPU seconds of all its processes."""
         self.form = form
         self.cpu = cpu
         self.enabled = False

@@ -11,9 +11,9 @@ _HEAD = """# Doctor and repair
 
 <!-- Written by `python -m tools.doctor_page`; change python/hudi_py/health/ instead. -->
 
-`doctor` examines a table and lists, the most harmful first, what is wrong, with what consequence, and which call
-repairs it. It only reads, and takes no lock. `repair` carries out a plan that you have seen, keeps what it removes, and can
-be undone.
+`doctor` examines a table and lists, the most harmful first, what is wrong, with what consequence, and which
+call repairs it. It only reads, and takes no lock. `repair` carries out a plan that you have seen, keeps what it
+removes, and can be undone.
 
 ```python
 import hudi_py

@@ -140,7 +140,7 @@ def _literal(value: object, kind: pa.DataType) -> str:
 
 
 def _number(value: object, kind: pa.DataType) -> str:
-    """The digits of a number; empty if it is none of its type."""
+    """Returns the digits of a number; empty if it is not of the type."""
     if pa.types.is_integer(kind) and isinstance(value, int):
         return str(value)
     if pa.types.is_decimal128(kind) and isinstance(value, decimal.Decimal):

@@ -264,7 +264,7 @@ def _like(tables: Tables, definition: Definition) -> StructType:
 
 
 def _given_at_creation(source: StatementTarget) -> dict[str, str]:
-    """The options with which a table like this one can be made."""
+    """Returns the options that create a table like this one."""
     config = source.config
     given: dict[str, str] = {}
     for option in table_config.OPTIONS:

@@ -188,7 +188,7 @@ def aligned(
 
 
 def _fixed(target: StatementTarget, spec: Mapping[str, str | None]) -> dict[str, str]:
-    """The values that PARTITION (...) gives, by the table's partition columns, of which it names all or none."""
+    """Returns the values in PARTITION (...) by partition column, which names all of these columns or none."""
     partitions = target.config.partition_fields
     given = {target.field(name).name: value for name, value in spec.items()}
     if given and set(given) != set(partitions):
@@ -200,7 +200,7 @@ def _fixed(target: StatementTarget, spec: Mapping[str, str | None]) -> dict[str,
 
 
 def _all_columns(target: StatementTarget, query: StructType, fixed: Mapping[str, str]) -> list[str]:
-    """The columns of the table that a query without a list of columns gives, in its order."""
+    """Returns the table's columns that a query without a column list provides, in their order."""
     partitions = target.config.partition_fields
     expected = [field for field in target.schema if field.name not in fixed]
     last = [name for name in partitions if name not in fixed]

@@ -189,8 +189,8 @@ def _has_double(kind: pa.DataType) -> bool:
 
 
 def _check_numbers(data: bytes, guessed: dict[str, pa.DataType]) -> None:
-    """Refuses whole numbers that would change as doubles: guessing takes them for doubles if they exceed 64 bits or occur
-    with fractions.
+    """Refuses whole numbers that would change as doubles. They are guessed to be doubles if they exceed 64 bits or
+    occur with fractions.
 
     Raises:
         SchemaMismatchError: there is one.

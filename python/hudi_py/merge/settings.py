@@ -199,7 +199,7 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
 
 
 def _merger(config: TableConfig, options: Mapping[str, str] | None, mode: str, payload: Payload | None) -> str | None:
-    """The custom merger of a table that merges by an unknown class."""
+    """Returns the custom merger of a table that merges by an unknown class."""
     merger = (options or {}).get(RECORD_MERGER, "").strip() or None
     if merger is not None:
         if mode != CUSTOM or payload is not None:
@@ -222,7 +222,7 @@ def _merger(config: TableConfig, options: Mapping[str, str] | None, mode: str, p
 def _delete_marker(
     config: TableConfig, options: Mapping[str, str] | None, payload: Payload | None
 ) -> tuple[str | None, str | None]:
-    """The field and the value of it that mark a row as deleted."""
+    """Returns the field that marks a row as deleted, and its value."""
     field = _merge_property(config, options, DELETE_FIELD)
     marker = _merge_property(config, options, DELETE_MARKER)
     if payload in _PAYLOAD_MARKERS and not config.merges_by_mode:

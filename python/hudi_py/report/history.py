@@ -165,7 +165,7 @@ def _newest(activity: Activity, report: Report) -> list[Content]:
 
 
 def _row(entry: ReportedInstant, scale: Scale) -> list[Content]:
-    """A row of the table of instants."""
+    """Renders a row of the table of instants."""
     marks = []
     if entry.start_ms is not None:
         left, right = scale.place(entry.start_ms) * _WIDTH, scale.place(_end(entry)) * _WIDTH

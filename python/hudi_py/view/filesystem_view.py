@@ -357,7 +357,7 @@ class FileSystemView:
     def _sorted_out(
         self, partition: PartitionPath, files: list[FileInfo]
     ) -> tuple[dict[FileId, dict[str, BaseFile]], dict[FileId, list[LogFile]]]:
-        """The base files that count, by instant, and the log files of each file group."""
+        """Returns the base files that count, by instant, and the log files of each file group."""
         bases: dict[FileId, dict[str, BaseFile]] = defaultdict(dict)
         logs: dict[FileId, list[LogFile]] = defaultdict(list)
         extensions = base_extensions(self.config)
@@ -377,7 +377,7 @@ class FileSystemView:
         return bases, logs
 
     def _slices(self, bases: dict[str, BaseFile], logs: list[LogFile], scheduled: str | None) -> list[_Slice]:
-        """The slices of a file group, the newest first. `scheduled`: instant of a pending compaction."""
+        """Returns the slices of a file group, the newest first. `scheduled`: instant of a pending compaction."""
         slices = {instant: _Slice(instant, base) for instant, base in bases.items()}
         if scheduled is not None:
             slices.setdefault(scheduled, _Slice(scheduled))

@@ -167,7 +167,7 @@ _SCALARS: Sequence[tuple[str, tuple[Callable[[pa.DataType], bool], ...]]] = (
 
 
 def _scalar(arrow: pa.DataType) -> AvroSchema | None:
-    """The Avro type of a scalar type that needs no name; None: it is another type."""
+    """Returns the Avro type of a scalar type that needs no name; None for other types."""
     is_ = pa.types
     for avro, checks in _SCALARS:
         if any(check(arrow) for check in checks):

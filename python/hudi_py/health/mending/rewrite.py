@@ -169,7 +169,7 @@ def _salvage(
 
 
 def _readable_part(storage: Storage, base: BaseFile) -> tuple[BaseFile | None, dict[str, bytes], int, list[str]]:
-    """A base file with only what can be read of it, and its content by its path; otherwise as `_row_groups`."""
+    """Reduces a base file to its readable part, and returns its content by its path; otherwise as `_row_groups`."""
     content, num_rows, keys = _row_groups(storage, base.path)
     if content is None:
         return None, {}, num_rows, keys
