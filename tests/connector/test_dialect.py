@@ -508,7 +508,7 @@ def test_procedures_that_show_actions_and_files(spark: SparkSession, path: str, 
         sql(spark, "CALL create_metadata_table('trips')")
     assert dict(rows(spark, "CALL show_metadata_table_stats('trips')"))["files.logFileCount"].isdigit()
     folder = tmp_path / "exported"
-    with pytest.raises(ConfigError, match="it is no folder of this machine"):
+    with pytest.raises(ConfigError, match="it is not a folder of this machine"):
         sql(spark, f"CALL export_instants('trips', '{folder}')")
     folder.mkdir()
     assert rows(spark, f"CALL export_instants('trips', '{folder}')") == [(f"Exported 3 Instants to {folder}",)]
