@@ -124,18 +124,18 @@ def path_of_view(spark: SparkSession, name: str) -> str | None:
         return None
     behind = rf"FROM (?:`\w+`\.)?`{name.rpartition('.')[2]}{SUFFIX}` WITH \("
     text = _text_of(spark, name)
-    found = None if text is None or not re.search(behind, text, re.IGNORECASE) else _PATH.search(text)
-    return None if found is None else re.sub(r"\\(.)", r"\1", found.group(1))
+    match = None if text is None or not re.search(behind, text, re.IGNORECASE) else _PATH.search(text)
+    return None if match is None else re.sub(r"\\(.)", r"\1", match.group(1))
 
 
 def tables_behind(spark: SparkSession, listed: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     """Returns the tables, given as schema and name, that only serve a view that `register_sql` made."""
-    found = set()
+    names = set()
     for schema, table in listed:
         name = table[: -len(SUFFIX)]
         if table.lower().endswith(SUFFIX) and path_of_view(spark, f"{schema}.{name}" if schema else name) is not None:
-            found.add((schema, table))
-    return found
+            names.add((schema, table))
+    return names
 
 
 def is_managed(spark: SparkSession, name: str) -> bool:
@@ -169,7 +169,7 @@ def refresh(spark: SparkSession, name: str, path: str) -> None:
 
 def check_new(spark: SparkSession, name: str, new: str) -> None:
     """Raises ConfigError if the name `new` for a registered table is in use."""
-    if any(spark.catalog.tableExists(each) for each in (new, new + SUFFIX)):
+    if any(spark.catalog.tableExists(name) for name in (new, new + SUFFIX)):
         raise ConfigError(f"Cannot rename the table {name} to {new}: there is a table or view with this name")
 
 
@@ -188,8 +188,8 @@ def _register_with(spark: SparkSession, name: str, path: str, properties: Mappin
 def properties_of(spark: SparkSession, name: str) -> dict[str, str]:
     """Returns the properties that the catalog keeps with a registered table."""
     rows = _sql(spark, f"SHOW TBLPROPERTIES {_view_name(name)}").collect()
-    found = {row["key"]: row["value"] for row in rows}
-    return {key: value for key, value in found.items() if not key.startswith("view.") and key not in _SPARKS_OWN}
+    properties = {row["key"]: row["value"] for row in rows}
+    return {key: value for key, value in properties.items() if not key.startswith("view.") and key not in _SPARKS_OWN}
 
 
 def forget(spark: SparkSession, name: str) -> None:

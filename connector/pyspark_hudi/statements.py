@@ -201,7 +201,9 @@ def _spread(spark: SparkSession, plan: SpreadPlan) -> WriteResult:
 
 def _own_work(work: Sequence[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield pa.RecordBatch.from_arrays([pa.array([work[at] for at in batch.column(0).to_pylist()])], schema=WORK)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([work[number] for number in batch.column(0).to_pylist()])], schema=WORK
+        )
 
 
 def _step(frame: DataFrame, plan: SpreadStatement, step: Step) -> DataFrame:

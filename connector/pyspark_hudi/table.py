@@ -178,11 +178,11 @@ def read_or(
         return read_table(spark, path, options=options)
     except (HudiError, PySparkException, OSError, ImportError) as error:
         try:
-            found = plain()
+            frame = plain()
         except PySparkException as failed:
             raise failed from None  # it says the same, after the traceback of a Spark process
         _log.warning("%s is read by the plain format, which takes longer: %s", path, first_line(error))
-        return found
+        return frame
 
 
 def read_plain(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
@@ -193,8 +193,8 @@ def read_plain(spark: SparkSession, path: str, options: Mapping[str, str]) -> Da
 def session_options(spark: SparkSession) -> dict[str, str]:
     """Returns the read options of a session: `hoodie...`, and `spark.hoodie...`, which the former override. `df.write`
     uses neither (Apache Hudi 1.2.0)."""
-    found: Mapping[str, Any] = spark.conf.getAll
-    named = {key: str(found[key]) for key in sorted(found, reverse=True) if key.startswith(_OF_SESSION)}
+    settings: Mapping[str, Any] = spark.conf.getAll
+    named = {key: str(settings[key]) for key in sorted(settings, reverse=True) if key.startswith(_OF_SESSION)}
     plain = {key.removeprefix("spark."): value for key, value in named.items()}
     return {key: value for key, value in plain.items() if not key.startswith(OF_SQL)}
 
@@ -210,9 +210,9 @@ def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
 
 def of_storage(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns storage options and secrets, by keys whose values Spark does not show."""
-    found = {key: value for key, value in options.items() if key.lower().startswith(STORAGE_PREFIX)}
+    stored = {key: value for key, value in options.items() if key.lower().startswith(STORAGE_PREFIX)}
     hidden = {key.lower(): value for key, value in options.items() if key.lower() in SECRET_KEYS}
-    return {**found, **{f"{SECRET_PREFIX}{key}": value for key, value in hidden.items()}}
+    return {**stored, **{f"{SECRET_PREFIX}{key}": value for key, value in hidden.items()}}
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ def _parquet(spark: SparkSession, plan: Mapping[str, Any], files: str, *more: st
     reader = spark.read.schema(schema).options(**_EXACTLY)
 
     def read(step: int) -> DataFrame:
-        parts = (paths[at : at + step] for at in range(0, len(paths), step))
+        parts = (paths[start : start + step] for start in range(0, len(paths), step))
         frames = [reader.parquet(*part) for part in parts]
         return _union([frame.selectExpr("*", *more) for frame in frames] if more else frames)
 

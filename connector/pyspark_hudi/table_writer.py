@@ -118,10 +118,10 @@ def _in_one_process(df: DataFrame, plan: RoutedPlan) -> WriteResult | None:
         return None
     write = replace(plan.write, arrival="one")
     with undone(spark, calls.forget_staged, write):
-        found = collected(_columns(df, plan), functools.partial(_stage, write, left))
-    results = [each for (each,) in found if each is not None]
-    staged = sum(each.staged.num_bytes for each in results if each.staged is not None)
-    if len(results) == len(found) and staged <= left:
+        rows = collected(_columns(df, plan), functools.partial(_stage, write, left))
+    results = [row for (row,) in rows if row is not None]
+    staged = sum(result.staged.num_bytes for result in results if result.staged is not None)
+    if len(results) == len(rows) and staged <= left:
         return remote(spark, calls.commit_staged, write, results)
     remote(spark, calls.forget_staged, write)
     return None
@@ -212,8 +212,8 @@ class _Shuffle:
         with raised_here():
             return self._apply(total, RoutedSteps.measure, spark_schema(MEASURED)).collect()
 
-    def _tasks(self, size: int, each: int) -> int:
-        return min(max(-(-size // each), 1), self._most)
+    def _tasks(self, size: int, size_of_one: int) -> int:
+        return min(max(-(-size // size_of_one), 1), self._most)
 
     def _apply(self, frame: DataFrame, step: Step, schema: StructType) -> DataFrame:
         return in_tasks(frame, functools.partial(_run_step, self._plan.write, step), schema)

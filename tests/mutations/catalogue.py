@@ -421,7 +421,7 @@ MUTATIONS: Final = (
     Mutation(
         "SQL: of a partition column that is named twice, the last value counts",
         CONNECTOR + "dialect/insert.py",
-        "        if name.lower() in map(str.lower, found):\n",
+        "        if name.lower() in map(str.lower, values):\n",
         "        if False:\n",
         "tests/connector/test_dialect.py::test_what_is_refused_names_what_to_do",
     ),

@@ -43,8 +43,8 @@ _KEYS = {
 }
 """Table properties of Apache Hudi's SQL (`HoodieOptionConfig`, 1.2.0)."""
 _SHOWN_KEYS = {
-    each.lower(): each
-    for each in (
+    key.lower(): key
+    for key in (
         *("primaryKey", "type", "preCombineField", "orderingFields"),
         *("payloadClass", "recordMergeMode", "recordMergeStrategyId"),
     )
@@ -194,22 +194,22 @@ def _write_first(
         raise TableExistsError(
             f"Cannot create the table {target.shown} AS a query: there is a table at {target.path} already"
         )
-    found = rows()
+    frame = rows()
     last = definition.partitions
-    others = {*META_FIELDS, *(each.lower() for each in last)}
-    first = [each for each in found.columns if each.lower() not in others]
-    found = found.select(*(backticked(each) for each in [*first, *last]))
+    others = {*META_FIELDS, *(column.lower() for column in last)}
+    first = [column for column in frame.columns if column.lower() not in others]
+    frame = frame.select(*(backticked(column) for column in [*first, *last]))
     operation = query_operation(target.tables.configured)
     with raised_here():
-        writer = found.write.format(FORMAT).option(write_config.OPERATION.key, operation).options(**options)
+        writer = frame.write.format(FORMAT).option(write_config.OPERATION.key, operation).options(**options)
         writer.mode("append").save(target.path)
 
 
 def _with_last(schema: StructType, partitions: Sequence[str]) -> StructType:
     """Returns the columns of a new table, with partition columns last."""
-    last = [each.lower() for each in partitions]
-    first = [each for each in schema if each.name.lower() not in last]
-    return StructType([*first, *(each for name in last for each in schema if each.name.lower() == name)])
+    last = [partition.lower() for partition in partitions]
+    first = [field for field in schema if field.name.lower() not in last]
+    return StructType([*first, *(field for name in last for field in schema if field.name.lower() == name)])
 
 
 def _drop_unheeded(definition: Definition) -> None:
@@ -251,8 +251,8 @@ def _like(tables: Tables, definition: Definition) -> StructType:
         with raised_here():
             columns = tables.spark.catalog.listColumns(name)
             schema = tables.spark.table(name).schema
-        definition.partitions = [each.name for each in columns if each.isPartition]
-        return StructType([each for each in schema if each.name not in META_FIELDS])
+        definition.partitions = [column.name for column in columns if column.isPartition]
+        return StructType([field for field in schema if field.name not in META_FIELDS])
     given = _given_at_creation(source)
     named = {_KEYS.get(key.lower(), key) for key in definition.properties}
     kept = {} if source.is_path or source.of_catalog else catalog.properties_of(tables.spark, source.name)
@@ -332,8 +332,8 @@ def _check_same(target: StatementTarget, schema: StructType | None, options: Map
     """Refuses columns or keys that an existing table does not have."""
     config = target.config
     if schema is not None:
-        given = {each.name.lower() for each in schema}
-        own = {each.name.lower() for each in target.schema}
+        given = {field.name.lower() for field in schema}
+        own = {field.name.lower() for field in target.schema}
         if given != own:
             raise ConfigError(
                 f"Cannot create the table {target.shown} over the one at {target.path}: it has the columns "
@@ -344,7 +344,7 @@ def _check_same(target: StatementTarget, schema: StructType | None, options: Map
         table_config.PARTITION_PATH.key: config.partition_fields,
     }
     for key, names in asked.items():
-        if key in options and [each.strip() for each in options[key].split(",")] != list(names):
+        if key in options and [part.strip() for part in options[key].split(",")] != list(names):
             raise ConfigError(
                 f"Cannot create the table {target.shown} over the one at {target.path}: {key} is '{options[key]}', and "
                 f"there '{','.join(names)}'; leave it out"
@@ -355,8 +355,8 @@ def default_path(tables: Tables, names: tuple[str, ...]) -> str:
     """Returns where Spark would put a table of its own."""
     *database, name = names
     spark = tables.spark
-    found = spark.catalog.getDatabase(database[-1] if database else spark.catalog.currentDatabase())
-    return f"{str(found.locationUri).rstrip('/')}/{name.lower()}"
+    owner = spark.catalog.getDatabase(database[-1] if database else spark.catalog.currentDatabase())
+    return f"{str(owner.locationUri).rstrip('/')}/{name.lower()}"
 
 
 STATEMENTS = (

@@ -120,16 +120,16 @@ def partition_spec(cursor: Cursor) -> dict[str, str | None]:
     """Parses the partition columns in PARTITION (...), with expressions of their values; None for those from the
     query."""
     cursor.need("PARTITION")
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for part in cursor.group().parts():
         name = part.name()
-        if name.lower() in map(str.lower, found):
+        if name.lower() in map(str.lower, values):
             raise part.refused(f"the partition column '{name}' is named twice")
-        found[name] = None
+        values[name] = None
         if part.take("="):
-            found[name] = part.rest().source
+            values[name] = part.rest().source
         part.finish()
-    return found
+    return values
 
 
 def aligned(
@@ -249,10 +249,10 @@ def path_of_partition(target: StatementTarget, spec: Mapping[str, str | None]) -
 def _path(target: StatementTarget, given: Mapping[str, str | None]) -> str:
     """Returns the path of the partition with these values by column; a missing one is null."""
     columns = [target.field(name) for name in target.config.partition_fields]
-    values = [given.get(each.name) or "NULL" for each in columns]
+    values = [given.get(column.name) or "NULL" for column in columns]
     exprs = [
-        f"CAST({value} AS {sql_type(each.dataType)}) AS {backticked(each.name)}"
-        for value, each in zip(values, columns, strict=True)
+        f"CAST({value} AS {sql_type(column.dataType)}) AS {backticked(column.name)}"
+        for value, column in zip(values, columns, strict=True)
     ]
     row = target.spark.range(1).selectExpr(*exprs)
     batch = row.toArrow().cast(arrow_schema(row.schema)).combine_chunks().to_batches()[0]
@@ -318,7 +318,7 @@ def _partitions_with(target: StatementTarget, spec: Mapping[str, str | None]) ->
     fields = target.config.partition_fields
     given = {target.field(name).name: value for name, value in spec.items() if value is not None}
     wanted = _path(target, given).split("/")
-    found = []
+    paths = []
     for row in (row for row in target.view("partitions") if row["num_slices"] > 0):
         parts = row["partition"].split("/")
         if len(parts) != len(fields) or len(wanted) != len(fields):
@@ -326,9 +326,9 @@ def _partitions_with(target: StatementTarget, spec: Mapping[str, str | None]) ->
                 f"Cannot overwrite the partitions ({', '.join(given)}) of the table {target.shown}: the path "
                 f"{row['partition']} does not have one part for each of {', '.join(fields)}; give all values"
             )
-        if all(parts[at] == wanted[at] for at, name in enumerate(fields) if name in given):
-            found.append(row["partition"])
-    return found
+        if all(parts[index] == wanted[index] for index, name in enumerate(fields) if name in given):
+            paths.append(row["partition"])
+    return paths
 
 
 def _with(cursor: Cursor) -> Cursor | None:
@@ -364,11 +364,11 @@ def _columns(cursor: Cursor) -> list[str] | None:
     following = Cursor(cursor.text, cursor.tokens, cursor.at + 1, cursor.end).token
     if not cursor.sees("(") or (following is not None and following.is_word("(", "SELECT", "WITH", "VALUES", "FROM")):
         return None
-    found = []
+    names = []
     for part in cursor.group().parts():
-        found.append(part.name())
+        names.append(part.name())
         part.finish()
-    return found
+    return names
 
 
 STATEMENTS = (

@@ -33,10 +33,10 @@ def diff(target: CommandTarget, before: str, after: str | None, keys: bool) -> N
     files = changed_files(table, before, after)
     if target.as_json:
         counts = None if changed is None else {name: rows.num_rows for name, rows in changed.items()}
-        found: dict[str, Any] = {"rows": counts, "columns": columns, "files": files}
+        answer: dict[str, Any] = {"rows": counts, "columns": columns, "files": files}
         if keys and changed is not None:
-            found["keys"] = {name: records(rows) for name, rows in changed.items()}
-        screen.json(found)
+            answer["keys"] = {name: records(rows) for name, rows in changed.items()}
+        screen.json(answer)
         return
     _show_rows(screen, changed, keys=keys)
     _show_columns(screen, columns)
@@ -70,7 +70,7 @@ def _show_files(screen: Screen, files: list[dict[str, Any]]) -> None:
     screen.line("  " + ", ".join(f"{counted(count, 'file group')} {name}" for name, count in counts.items()))
     screen.line()
     listed = [
-        [row["partition"] or ".", row["file_id"], row["change"], *(show_bytes(row[f"bytes_{at}"]) for at in _TIMES)]
+        [row["partition"] or ".", row["file_id"], row["change"], *(show_bytes(row[f"bytes_{time}"]) for time in _TIMES)]
         for row in files
     ]
     heads = [
@@ -102,7 +102,7 @@ def changed_files(table: Table, before: str, after: str | None) -> list[dict[str
     """Lists file groups that differ: partition, file_id, change (`added`, `removed`, `rewritten`: another base file,
     `appended`: other logs), files_removed, files_added, bytes_before, bytes_after."""
     old, new = (_slices(table, time) for time in (before, after))
-    found = []
+    lines = []
     for key in sorted({*old, *new}):
         was, now = old.get(key, _NONE), new.get(key, _NONE)
         if was.names == now.names:
@@ -111,7 +111,7 @@ def changed_files(table: Table, before: str, after: str | None) -> list[dict[str
             change = "added" if was is _NONE else "removed"
         else:
             change = "rewritten" if was.base != now.base else "appended"
-        found.append(
+        lines.append(
             {
                 "partition": key[0],
                 "file_id": key[1],
@@ -122,7 +122,7 @@ def changed_files(table: Table, before: str, after: str | None) -> list[dict[str
                 "bytes_after": now.size,
             }
         )
-    return found
+    return lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,16 +137,16 @@ def _keys(option: Option[Any]) -> str:
 def reference(option: Option[Any]) -> dict[str, Any]:
     """Describes an option for programs."""
     meaning = option.why if option.policy is Policy.REFUSED else option.help
-    found = {"option": option.key, "treated": option.policy.value, "meaning": meaning}
+    entry = {"option": option.key, "treated": option.policy.value, "meaning": meaning}
     if option.policy is Policy.REFUSED:
-        return {**found, "accepted": [value for value in option.accepts if value], "also": list(option.aliases)}
+        return {**entry, "accepted": [value for value in option.accepts if value], "also": list(option.aliases)}
     if option.policy is Policy.HARMLESS:
-        return {**found, "also": list(option.aliases)}
+        return {**entry, "also": list(option.aliases)}
     default = list(option.default) if isinstance(option.default, tuple) else option.default
     values: list[str] | str = list(option.choices) or option.kind
     example = f"{option.key}={option.shown}" if option.shown else None
     more = {"default": default, "values": values, "also": list(option.aliases), "since": option.since}
-    return {**found, **more, "example": example}
+    return {**entry, **more, "example": example}
 
 
 def default_of(option: Option[Any]) -> str:

@@ -73,7 +73,7 @@ class MetricsStep:
         """Reports metrics. A failure is a warning."""
 
         def done(timeline: Timeline) -> list[Instant]:
-            return [each for each in timeline.completed if _belongs(each, session.config, committed)]
+            return [instant for instant in timeline.completed if _belongs(instant, session.config, committed)]
 
         return ("metrics",) if self.report(session, done) else ()
 
@@ -105,16 +105,16 @@ class Reporter:
         """
         if not options.get(config.ENABLED):
             return None
-        found = cls(options.without_credentials())
-        if not found.kind:
+        reporter = cls(options.without_credentials())
+        if not reporter.kind:
             raise ConfigError(
                 f"Cannot report metrics: {config.REPORTER.key} is not set, which in Apache Hudi means GRAPHITE; "
                 f"supported: {config.REPORTER.expected}"
             )
-        if found.kind in (config.PUSH, config.SERVE):
+        if reporter.kind in (config.PUSH, config.SERVE):
             _prometheus()
-        _ = found.labels
-        return found
+        _ = reporter.labels
+        return reporter
 
     @property
     def kind(self) -> str:
@@ -188,8 +188,8 @@ class Reporter:
 
 def metric_name(name: str) -> str:
     """Converts a name to one that Prometheus allows (`DropwizardExports`)."""
-    found = re.sub(r"[^a-zA-Z0-9:_]", "_", name)
-    return f"_{found}" if found[:1].isdigit() else found
+    text = re.sub(r"[^a-zA-Z0-9:_]", "_", name)
+    return f"_{text}" if text[:1].isdigit() else text
 
 
 def measures_of(
@@ -210,12 +210,12 @@ def measures_of(
                 path = timeline.layout.path(instant.file_name)
                 clean = decode_clean_metadata(storage.read(path), f"{storage.uri}/{path}")
                 yield "clean.duration", clean.time_taken_ms
-                yield "clean.numFilesDeleted", sum(len(each.deleted) for each in clean.partitions)
+                yield "clean.numFilesDeleted", sum(len(partition.deleted) for partition in clean.partitions)
             elif instant.action is Action.ROLLBACK:
                 path = timeline.layout.path(instant.file_name)
                 rollback = decode_rollback_metadata(storage.read(path), f"{storage.uri}/{path}")
                 yield "rollback.duration", rollback.time_taken_ms
-                yield "rollback.numFilesDeleted", sum(len(each.deleted) for each in rollback.partitions)
+                yield "rollback.numFilesDeleted", sum(len(partition.deleted) for partition in rollback.partitions)
         except FileNotFoundError:
             continue
     yield from _state(timeline)

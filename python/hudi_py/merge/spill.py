@@ -94,9 +94,9 @@ class SpilledLog(TemporaryFiles):
         """Yields the batches of the slice, each with whether it holds deletes; see `merge_with_base`."""
         hashes = np.unique(np.concatenate(self._hashes)) if self._hashes else np.zeros(0, np.int32)
         for batch in base:
-            found = java_string_hash(batch.column(RECORD_KEY))
-            at = np.minimum(np.searchsorted(hashes, found), max(len(hashes) - 1, 0))
-            hit = hashes[at] == found if len(hashes) else np.zeros(len(found), np.bool_)
+            codes = java_string_hash(batch.column(RECORD_KEY))
+            positions = np.minimum(np.searchsorted(hashes, codes), max(len(hashes) - 1, 0))
+            hit = hashes[positions] == codes if len(hashes) else np.zeros(len(codes), np.bool_)
             if hit.any():
                 self._write("base", pa.Table.from_batches([batch]).filter(pa.array(hit)), RECORD_KEY)
             rest = batch if not hit.any() else batch.filter(pa.array(~hit))
@@ -129,7 +129,8 @@ class SpilledLog(TemporaryFiles):
         lacks = combined(rows[_LACKS]).to_numpy()
         names = {name for number in np.unique(lacks) for name in self._lacking[number]}
         absent: dict[str, Mask] = {
-            name: np.isin(lacks, [at for at, lacking in enumerate(self._lacking) if name in lacking]) for name in names
+            name: np.isin(lacks, [index for index, lacking in enumerate(self._lacking) if name in lacking])
+            for name in names
         }
         position: Rows = combined(rows[_POSITION]).to_numpy()
         versions = LogVersions(rows.drop_columns([_POSITION, _LACKS]), position, entries, absent, self._partial_from)
@@ -149,11 +150,11 @@ class SpilledLog(TemporaryFiles):
         if not names:
             return numbers
         patterns, which = np.unique(np.stack([versions.absent[name] for name in names], 1), axis=0, return_inverse=True)
-        for at, pattern in enumerate(patterns):
+        for index, pattern in enumerate(patterns):
             lacking = frozenset(name for name, lacks in zip(names, pattern, strict=True) if lacks)
             if lacking not in self._lacking:
                 self._lacking.append(lacking)
-            numbers[which.reshape(-1) == at] = self._lacking.index(lacking)
+            numbers[which.reshape(-1) == index] = self._lacking.index(lacking)
         return numbers
 
     def _write(self, kind: str, table: pa.Table, key: str) -> npt.NDArray[np.int32]:

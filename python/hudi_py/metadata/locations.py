@@ -2,7 +2,7 @@
 
 A global record index has one location for each key, so it finds every row only if record keys are unique in the table.
 In Apache Hudi 1.2.0 an index does not record with which `hoodie.index.type` its table is written, and inserts look up
-no keys. So hudi-py stores what it knows (`KeyScope`) beside the index definitions, where Java reads only `index.json`:
+no keys. So hudi-py stores what it knows (`KeyScope`) next to the index definitions, where Java reads only `index.json`:
 the writes whose keys it has checked, or a key with several locations. If there is any other write, it is unknown
 whether keys are unique.
 """

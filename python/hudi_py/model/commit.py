@@ -83,10 +83,10 @@ class WriteStat:
         cdc_stats: Mapping[str, int] | None = None,
         compacted: CompactedLogs | None = None,
     ) -> WriteStat:
-        """Return the statistics of a base file (`HoodieCreateHandle`, `HoodieWriteMergeHandle`, 1.2.0).
+        """Returns the statistics of a base file (`HoodieCreateHandle`, `HoodieWriteMergeHandle`, 1.2.0).
 
         Args:
-            previous: the base file that it takes the place of; None if its slice had none.
+            previous: the base file that it replaces; None if its slice had none.
         """
         is_new = previous is None and compacted is None
         return cls(
@@ -116,7 +116,7 @@ class WriteStat:
         slice_before: FileSlice | None = None,
         compacted: CompactedLogs | None = None,
     ) -> WriteStat:
-        """Return the statistics of a log file (`HoodieAppendHandle`, 1.2.0).
+        """Returns the statistics of a log file (`HoodieAppendHandle`, 1.2.0).
 
         Args:
             slice_before: the slice to which the log was added, whose files the statistics list up to table version 6.

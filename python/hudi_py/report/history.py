@@ -42,22 +42,22 @@ def timeline(report: Report) -> Html:
 
 def writes(report: Report) -> Html:
     """Renders what the writes wrote, and for how many changes."""
-    found = report.writes
-    if not found.commits:
+    summary = report.writes
+    if not summary.commits:
         return section("writes", "WriteSummary", tag("p", "No write is on the active timeline.", class_="note"))
-    beginning, end = readable(found.bins[0].first), readable(found.bins[-1].last)
-    axis = (beginning, end) if len(found.bins) > 1 else (beginning,)
+    beginning, end = readable(summary.bins[0].first), readable(summary.bins[-1].last)
+    axis = (beginning, end) if len(summary.bins) > 1 else (beginning,)
     parts: list[Content] = [
-        tag("p", _amplified(found), class_="note"),
+        tag("p", _amplified(summary), class_="note"),
         tag(
             "div",
-            tag("div", tag("h3", "Bytes written"), _bytes_chart(found, axis)),
-            tag("div", tag("h3", "Rows written for each row changed"), _amplification_chart(found, axis)),
+            tag("div", tag("h3", "Bytes written"), _bytes_chart(summary, axis)),
+            tag("div", tag("h3", "Rows written for each row changed"), _amplification_chart(summary, axis)),
             class_="pair",
         ),
         legend(("write", "writes"), ("service", "table services")),
         tag("h3", "By operation"),
-        _operations(found.operations),
+        _operations(summary.operations),
     ]
     return section("writes", "WriteSummary", *parts)
 
@@ -73,14 +73,14 @@ def _lanes(activity: Activity, zone: tzinfo) -> Html:
     marks: list[Mark] = []
     for row, lane in enumerate(activity.lanes):
         most = max(lane.bins, default=0) or 1
-        for at, (number, pending) in enumerate(zip(lane.bins, lane.pending_bins, strict=True)):
+        for index, (number, pending) in enumerate(zip(lane.bins, lane.pending_bins, strict=True)):
             if not number:
                 continue
             height = (LANE - 8) * max((number / most) ** 0.5, 0.25)
             y = (row + 1) * LANE - 3 - height
-            marks.append(Mark(at * width + 0.08 * width, 0.84 * width, lane.role, y, height))
+            marks.append(Mark(index * width + 0.08 * width, 0.84 * width, lane.role, y, height))
             if pending:
-                marks.append(Mark(at * width + 0.08 * width, 0.84 * width, "pending", row * LANE + 4, LANE - 7))
+                marks.append(Mark(index * width + 0.08 * width, 0.84 * width, "pending", row * LANE + 4, LANE - 7))
     labels = [
         tag("li", tag("span", kind_words(lane.kind)), tag("span", f"{lane.count:,}", class_="soft"))
         for lane in activity.lanes
@@ -91,22 +91,22 @@ def _lanes(activity: Activity, zone: tzinfo) -> Html:
             label="Instants over time",
             marks=tuple(marks),
             height=LANE * len(activity.lanes),
-            texts=tuple(_binned(activity.lanes, at, limits) for at in range(count)),
-            chosen=max((at for lane in activity.lanes for at in range(count) if lane.bins[at]), default=0),
+            texts=tuple(_binned(activity.lanes, index, limits) for index in range(count)),
+            chosen=max((index for lane in activity.lanes for index in range(count) if lane.bins[index]), default=0),
             beside=tag("ul", labels, class_="lanes"),
             axis=(limits[0], limits[count // 2], limits[-1]) if count > 2 else (limits[0], limits[-1]),
         )
     )
 
 
-def _binned(lanes: Iterable[Lane], at: int, limits: Sequence[str]) -> str:
-    found = []
+def _binned(lanes: Iterable[Lane], index: int, limits: Sequence[str]) -> str:
+    parts = []
     for lane in lanes:
-        if lane.bins[at]:
-            pending = f" ({lane.pending_bins[at]:,} pending)" if lane.pending_bins[at] else ""
-            found.append(counted(lane.bins[at], kind_words(lane.kind)) + pending)
-    span = limits[at] if limits[at] == limits[at + 1] else f"{limits[at]} to {limits[at + 1]}"
-    return f"{span}: {', '.join(found) or 'nothing'}"
+        if lane.bins[index]:
+            pending = f" ({lane.pending_bins[index]:,} pending)" if lane.pending_bins[index] else ""
+            parts.append(counted(lane.bins[index], kind_words(lane.kind)) + pending)
+    span = limits[index] if limits[index] == limits[index + 1] else f"{limits[index]} to {limits[index + 1]}"
+    return f"{span}: {', '.join(parts) or 'nothing'}"
 
 
 def _legend(activity: Activity) -> Html:
@@ -138,7 +138,7 @@ def _kinds(activity: Activity) -> Html:
     heads.append(Head("newest"))
     rows = []
     for lane in activity.lanes:
-        taken = [show_duration(each) for each in lane.durations] if lane.durations else [""] * 3
+        taken = [show_duration(duration) for duration in lane.durations] if lane.durations else [""] * 3
         pending = badge(f"{lane.pending:,}", "pending") if lane.pending else "0"
         rows.append(
             [kind_words(lane.kind), _ROLES[lane.role], f"{lane.count:,}", pending, *taken, readable(visible(lane.last))]
@@ -159,7 +159,7 @@ def _newest(activity: Activity, report: Report) -> list[Content]:
     remarks.append("Idle times are shortened." if scale.shortened else "")
     if rest:
         remarks.append(f"And {counted(rest, 'older instant')}, which `hudi-py timeline` lists.")
-    text = " ".join(each for each in remarks if each)
+    text = " ".join(remark for remark in remarks if remark)
     caption = f"Instants, the newest first, in the zone {report.zone}"
     return [table(caption, heads, rows), tag("p", text, class_="note") if text else None]
 
@@ -180,7 +180,7 @@ def _row(entry: ReportedInstant, scale: Scale) -> list[Content]:
         show_duration(took) if took is not None and took >= 0 else "",
         drawing(marks, 12),
         f"{entry.overlaps:,}" if entry.overlaps else "",
-        *(["", "", ""] if entry.changed is None else [f"{each:,}" for each in entry.changed]),
+        *(["", "", ""] if entry.changed is None else [f"{number:,}" for number in entry.changed]),
         show_bytes(entry.bytes) if entry.bytes is not None else "",
     ]
 
@@ -190,45 +190,45 @@ def _end(entry: ReportedInstant) -> int:
     return start if entry.end_ms is None else max(entry.end_ms, start)
 
 
-def _amplified(found: WriteSummary) -> str:
-    size = show_bytes(found.bytes)
-    by = f", {show_bytes(found.service_bytes)} of it by table services" if found.service_bytes else ""
-    if found.amplification is None:
-        return f"{counted(found.commits, 'commit')} wrote {size}{by}. No row was changed."
+def _amplified(summary: WriteSummary) -> str:
+    size = show_bytes(summary.bytes)
+    by = f", {show_bytes(summary.service_bytes)} of it by table services" if summary.service_bytes else ""
+    if summary.amplification is None:
+        return f"{counted(summary.commits, 'commit')} wrote {size}{by}. No row was changed."
     return (
-        f"{counted(found.commits, 'commit')} wrote {size}{by}. They changed {counted(found.rows_changed, 'row')} "
-        f"and wrote {found.rows_written:,}: {found.amplification:.1f} for each one changed."
+        f"{counted(summary.commits, 'commit')} wrote {size}{by}. They changed {counted(summary.rows_changed, 'row')} "
+        f"and wrote {summary.rows_written:,}: {summary.amplification:.1f} for each one changed."
     )
 
 
-def _bytes_chart(found: WriteSummary, axis: tuple[str, ...]) -> Html:
-    most = max(each.write_bytes + each.service_bytes for each in found.bins) or 1
-    width, marks = _WIDTH / len(found.bins), []
-    for at, each in enumerate(found.bins):
+def _bytes_chart(summary: WriteSummary, axis: tuple[str, ...]) -> Html:
+    most = max(bin_.write_bytes + bin_.service_bytes for bin_ in summary.bins) or 1
+    width, marks = _WIDTH / len(summary.bins), []
+    for index, bin_ in enumerate(summary.bins):
         y = float(_HEIGHT)
-        for size, kind in ((each.write_bytes, "write"), (each.service_bytes, "service")):
+        for size, kind in ((bin_.write_bytes, "write"), (bin_.service_bytes, "service")):
             height = max(size / most * _HEIGHT, 1.5) if size else 0
             y -= height
-            marks.append(Mark(at * width + 0.08 * width, 0.84 * width, kind, y, height))
-    texts = tuple(f"{_when(each)}: {_wrote(each)}" for each in found.bins)
+            marks.append(Mark(index * width + 0.08 * width, 0.84 * width, kind, y, height))
+    texts = tuple(f"{_when(bin_)}: {_wrote(bin_)}" for bin_ in summary.bins)
     return chart(
         Chart("Bytes written over time", tuple(marks), _HEIGHT, texts, len(texts) - 1, _ends(show_bytes(most)), axis)
     )
 
 
-def _amplification_chart(found: WriteSummary, axis: tuple[str, ...]) -> Html:
-    rates = [each.rows_written / each.rows_changed if each.rows_changed else None for each in found.bins]
+def _amplification_chart(summary: WriteSummary, axis: tuple[str, ...]) -> Html:
+    rates = [bin_.rows_written / bin_.rows_changed if bin_.rows_changed else None for bin_ in summary.bins]
     most = max((rate for rate in rates if rate is not None), default=1.0) or 1.0
-    width, marks = _WIDTH / len(found.bins), []
-    for at, (each, rate) in enumerate(zip(found.bins, rates, strict=True)):
+    width, marks = _WIDTH / len(summary.bins), []
+    for index, (bin_, rate) in enumerate(zip(summary.bins, rates, strict=True)):
         # writes that changed nothing, such as compactions, have no rate
         height = 2.0 if rate is None else rate / most * _HEIGHT
-        kind = "quiet" if rate is None else "service" if not each.write_bytes else "write"
-        marks.append(Mark(at * width + 0.08 * width, 0.84 * width, kind, _HEIGHT - height, height))
+        kind = "quiet" if rate is None else "service" if not bin_.write_bytes else "write"
+        marks.append(Mark(index * width + 0.08 * width, 0.84 * width, kind, _HEIGHT - height, height))
     texts = tuple(
-        f"{_when(each)}: {each.rows_written:,} rows written, {each.rows_changed:,} changed"
+        f"{_when(bin_)}: {bin_.rows_written:,} rows written, {bin_.rows_changed:,} changed"
         + (f", {rate:.1f} for each" if rate is not None else "")
-        for each, rate in zip(found.bins, rates, strict=True)
+        for bin_, rate in zip(summary.bins, rates, strict=True)
     )
     label, newest = "Rows written for each row changed, over time", len(texts) - 1
     return chart(Chart(label, tuple(marks), _HEIGHT, texts, newest, _ends(f"{most:.1f}"), axis))
@@ -238,25 +238,27 @@ def _ends(most: str) -> Html:
     return tag("div", tag("span", most), tag("span", "0"), class_="ends", aria_hidden="true")
 
 
-def _when(each: WriteBin) -> str:
-    first, last = readable(visible(each.first)), readable(visible(each.last))
-    return first if each.commits == 1 else f"{first} to {last}, {counted(each.commits, 'commit')}"
+def _when(bin_: WriteBin) -> str:
+    first, last = readable(visible(bin_.first)), readable(visible(bin_.last))
+    return first if bin_.commits == 1 else f"{first} to {last}, {counted(bin_.commits, 'commit')}"
 
 
-def _wrote(each: WriteBin) -> str:
-    parts = [show_bytes(each.write_bytes) + " by writes"] if each.write_bytes or not each.service_bytes else []
-    if each.service_bytes:
-        parts.append(show_bytes(each.service_bytes) + " by table services")
+def _wrote(bin_: WriteBin) -> str:
+    parts = [show_bytes(bin_.write_bytes) + " by writes"] if bin_.write_bytes or not bin_.service_bytes else []
+    if bin_.service_bytes:
+        parts.append(show_bytes(bin_.service_bytes) + " by table services")
     return ", ".join(parts)
 
 
-def _operations(found: Sequence[OperationSummary]) -> Html:
+def _operations(summaries: Sequence[OperationSummary]) -> Html:
     names = ("commits", "inserted", "updated", "deleted", "rows written", "files", "size")
     heads = [Head("operation"), *(Head(text, "right") for text in names)]
     rows = []
-    for each in found:
-        changed = ["", "", ""] if each.service else [f"{n:,}" for n in (each.inserts, each.updates, each.deletes)]
-        numbers = [f"{each.commits:,}", *changed, f"{each.rows_written:,}", f"{each.files:,}"]
-        title = visible(each.name).lower().replace("_", " ")
-        rows.append([title + (" (table service)" if each.service else ""), *numbers, show_bytes(each.bytes)])
+    for summary in summaries:
+        changed = (
+            ["", "", ""] if summary.service else [f"{n:,}" for n in (summary.inserts, summary.updates, summary.deletes)]
+        )
+        numbers = [f"{summary.commits:,}", *changed, f"{summary.rows_written:,}", f"{summary.files:,}"]
+        title = visible(summary.name).lower().replace("_", " ")
+        rows.append([title + (" (table service)" if summary.service else ""), *numbers, show_bytes(summary.bytes)])
     return table("Completed writes by operation", heads, rows)

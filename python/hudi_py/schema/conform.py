@@ -144,8 +144,8 @@ def assigned_members(source: pa.DataType, target: pa.DataType, path: str) -> Sou
     elif pa.types.is_map(source) and pa.types.is_map(target):
         members["key"] = ("key", assigned_members(source.key_type, target.key_type, f"{path}.key"))
         members["value"] = ("value", assigned_members(source.item_type, target.item_type, f"{path}.value"))
-    found = {name: each for name, each in members.items() if each != (name, None)}
-    return Sources(found) if found else None
+    renamed = {name: member for name, member in members.items() if member != (name, None)}
+    return Sources(renamed) if renamed else None
 
 
 def _assigned_fields(
@@ -301,11 +301,11 @@ def _to_date(array: pa.Array) -> pa.Array:
     """Parses dates `yyyy-MM-dd`; other text becomes null, as Spark casts it."""
 
     def one(text: str | None) -> datetime.date | None:
-        found = None if text is None else _DATE.fullmatch(text.strip())
-        if found is None:
+        match = None if text is None else _DATE.fullmatch(text.strip())
+        if match is None:
             return None
         try:
-            return datetime.date(int(found[1]), int(found[2] or 1), int(found[3] or 1))
+            return datetime.date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
         except ValueError:
             return None
 
@@ -396,7 +396,7 @@ class _Walk:
     def _map(self, array: pa.MapArray, target: pa.MapType, path: str, sources: Sources | None) -> pa.Array:
         offsets = np.asarray(array.offsets)
         first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-        inner_key, inner = (None if sources is None else sources.of(each)[1] for each in ("key", "value"))
+        inner_key, inner = (None if sources is None else sources.of(member)[1] for member in ("key", "value"))
         keys = self.conform(array.keys.slice(first, last - first), target.key_type, f"{path}.key", inner_key)
         items = self.conform(array.items.slice(first, last - first), target.item_type, f"{path}.value", inner)
         entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])

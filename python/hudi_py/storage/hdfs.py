@@ -398,7 +398,7 @@ _NEEDS: Final = (
 def _set_class_path(uri: str) -> None:
     """Sets CLASSPATH as libhdfs needs it: from Hadoop if it is not set, with every `*` expanded to jars.
 
-    Refuses one without Hadoop's classes, on which libhdfs would end the process.
+    Refuses a class path without Hadoop's classes, because libhdfs would end the process.
     """
     given, home = os.environ.get("CLASSPATH", ""), os.environ.get("HADOOP_HOME")
     hadoop = shutil.which("hadoop", path=f"{home}/bin" if home else None)

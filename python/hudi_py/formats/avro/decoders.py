@@ -275,7 +275,7 @@ class ListDecoder:
 
     def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
         n = len(pos)
-        owner, rank, at = self._find(block, pos, act)
+        owner, rank, starts = self._find(block, pos, act)
         counts = np.bincount(owner, minlength=n)
         offsets = np.zeros(n + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
@@ -283,7 +283,7 @@ class ListDecoder:
         if total >= 1 << 31:
             raise CorruptBytesError("lists claim more items than their bytes can hold")
         items = np.empty(total, np.int64)
-        items[offsets[owner] + rank] = at
+        items[offsets[owner] + rank] = starts
         child = self.item.decode(block, items, None, None)
         buffers = [bitmap(valid), pa.py_buffer(offsets.astype(np.int32))]
         return pa.Array.from_buffers(self.arrow, n, buffers, children=[child])
@@ -311,14 +311,14 @@ class ListDecoder:
         """Finds the list, index in the list, and position of every item. Moves the cursors to the ends of the lists."""
         size = self.item.size
         lists = np.arange(len(pos)) if act is None else np.flatnonzero(act)
-        at = pos[lists]
+        starts = pos[lists]
         done = np.zeros(len(pos), np.int64)
-        found: list[tuple[Cursors, Cursors, Cursors]] = []
+        items: list[tuple[Cursors, Cursors, Cursors]] = []
         while len(lists):
-            counts = item_counts(block, at, 1 if size is None else size)
-            pos[lists] = at
+            counts = item_counts(block, starts, 1 if size is None else size)
+            pos[lists] = starts
             more = np.flatnonzero(counts)
-            lists, at, counts = lists[more], at[more], counts[more]
+            lists, starts, counts = lists[more], starts[more], counts[more]
             if not len(lists):
                 break
             if size is not None:
@@ -327,48 +327,48 @@ class ListDecoder:
                     block.take_zero_width(total)
                 owner = np.repeat(lists, counts)
                 rank = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-                found.append((owner, rank + done[owner], np.repeat(at, counts) + rank * size))
-                at += counts * size
+                items.append((owner, rank + done[owner], np.repeat(starts, counts) + rank * size))
+                starts += counts * size
             else:
-                self._walk(block, lists, at, counts, done, found)
+                self._walk(block, lists, starts, counts, done, items)
             done[lists] += counts
-        if not found:
+        if not items:
             none = np.empty(0, np.int64)
             return none, none, none
-        owners, ranks, places = zip(*found, strict=True)
+        owners, ranks, places = zip(*items, strict=True)
         return np.concatenate(owners), np.concatenate(ranks), np.concatenate(places)
 
     def _walk(
         self,
         block: ByteBlock,
         lists: Cursors,
-        at: Cursors,
+        starts: Cursors,
         counts: npt.NDArray[np.int64],
         done: npt.NDArray[np.int64],
-        found: list[tuple[Cursors, Cursors, Cursors]],
+        items: list[tuple[Cursors, Cursors, Cursors]],
     ) -> None:
         """Finds items of varying size; moves `at` to the end of the last item of every list."""
         live, k = np.arange(len(lists)), 0
         while len(live) >= MAX_CURSORS:
-            here = at[live]
-            found.append((lists[live], done[lists[live]] + k, here.copy()))
+            here = starts[live]
+            items.append((lists[live], done[lists[live]] + k, here.copy()))
             self.item.skip(block, here, None)
-            at[live] = here
+            starts[live] = here
             k += 1
             live = live[counts[live] > k]
         # item by item: for few lists NumPy costs more than a Python loop
         hop, view, end = self.item.hop, block.view, block.end
         for j in live.tolist():
-            place, left = int(at[j]), int(counts[j]) - k
+            place, left = int(starts[j]), int(counts[j]) - k
             places: list[int] = []
             for _ in range(left):
                 places.append(place)
                 place = hop(view, place)
                 if place > end:
                     raise CorruptBytesError("a list runs past the end")
-            at[j] = place
+            starts[j] = place
             rank = np.arange(left) + (k + int(done[lists[j]]))
-            found.append((np.full(left, lists[j]), rank, np.array(places, np.int64)))
+            items.append((np.full(left, lists[j]), rank, np.array(places, np.int64)))
 
 
 def _below(name: str, why: str) -> str:

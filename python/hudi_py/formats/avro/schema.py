@@ -182,13 +182,13 @@ def _expanded(node: Node, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
         children = [node.value]
     else:
         return 1, 1
-    found = known.get(id(node))
-    if found is None:
+    size = known.get(id(node))
+    if size is None:
         known[id(node)] = (1, 1)
         below = [_expanded(child, known) for child in children]
-        found = (1 + sum(count for count, _ in below), 1 + max((depth for _, depth in below), default=0))
-        known[id(node)] = found
-    return found
+        size = (1 + sum(count for count, _ in below), 1 + max((depth for _, depth in below), default=0))
+        known[id(node)] = size
+    return size
 
 
 def resolve_record(schema: AvroSchema | Record) -> Record:
@@ -324,14 +324,14 @@ class _Resolver:
         return self._by_name(kind, namespace)
 
     def _by_name(self, name: str, namespace: str) -> Node:
-        found = _PRIMITIVES.get(name)
-        if found is None and "." not in name and namespace:
-            found = self.named.get(f"{namespace}.{name}")
-        if found is None:
-            found = self.named.get(name)
-        if found is None:
+        node = _PRIMITIVES.get(name)
+        if node is None and "." not in name and namespace:
+            node = self.named.get(f"{namespace}.{name}")
+        if node is None:
+            node = self.named.get(name)
+        if node is None:
             raise SchemaMismatchError(f"cannot read an Avro schema: the type {name!r} is not defined in it")
-        return found
+        return node
 
     def _define(self, schema: dict[str, Any], namespace: str, node: Node) -> Node:
         name, space = _full_name(schema, namespace)
@@ -357,13 +357,13 @@ class _Resolver:
         if not isinstance(fields, list):
             raise SchemaMismatchError(f"cannot read the Avro record {record.name!r}: its fields are not a list")
         seen: set[str] = set()
-        for each in fields:
-            if not isinstance(each, dict) or not isinstance(each.get("name"), str) or "type" not in each:
+        for member in fields:
+            if not isinstance(member, dict) or not isinstance(member.get("name"), str) or "type" not in member:
                 raise SchemaMismatchError(f"cannot read the Avro record {record.name!r}: a field lacks name or type")
-            if each["name"] in seen:
-                raise SchemaMismatchError(f"cannot read the Avro record {record.name!r}: two fields {each['name']!r}")
-            seen.add(each["name"])
-            record.fields.append((each["name"], self.node(each["type"], space, depth + 1)))
+            if member["name"] in seen:
+                raise SchemaMismatchError(f"cannot read the Avro record {record.name!r}: two fields {member['name']!r}")
+            seen.add(member["name"])
+            record.fields.append((member["name"], self.node(member["type"], space, depth + 1)))
         return record
 
     def _union(self, schema: list[Any], namespace: str, depth: int) -> Node:

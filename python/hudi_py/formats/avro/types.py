@@ -85,19 +85,19 @@ def _record(fields: list[pa.Field], name: str, namespace: str, path: str) -> Avr
     inside = f"{namespace}.{name}" if namespace else name
     members: list[dict[str, Any]] = []
     seen: set[str] = set()
-    for each in fields:
-        where = f"{path}.{each.name}" if path else each.name
-        if not is_avro_name(each.name):
+    for field in fields:
+        where = f"{path}.{field.name}" if path else field.name
+        if not is_avro_name(field.name):
             raise SchemaMismatchError(
                 f"cannot write column {where!r}: Avro names consist of letters, _ and digits, and do not start with a "
                 "digit; rename it"
             )
-        if each.name in seen:
+        if field.name in seen:
             raise SchemaMismatchError(f"cannot write column {where!r}: the name occurs twice; rename one")
-        seen.add(each.name)
-        kind = _nullable(_type(each.type, each.name, inside, where, declared(each)), each.nullable)
-        member: dict[str, Any] = {"name": each.name, "type": kind}
-        comment = (each.metadata or {}).get(b"comment")
+        seen.add(field.name)
+        kind = _nullable(_type(field.type, field.name, inside, where, declared(field)), field.nullable)
+        member: dict[str, Any] = {"name": field.name, "type": kind}
+        comment = (field.metadata or {}).get(b"comment")
         if comment:
             member["doc"] = comment.decode("utf-8", "replace")
         if isinstance(kind, list) and "null" in kind:

@@ -75,16 +75,16 @@ class LanceBaseFile(OpenBaseFile):
         return _damage_named(self.path)
 
     def _read_footer(self) -> BaseFileFooter:
-        found: pa.Schema = self._metadata.schema
-        schema = pa.schema([pa.field(each.name, canonical_type(each.type)) for each in found])
-        texts = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
+        stored: pa.Schema = self._metadata.schema
+        schema = pa.schema([pa.field(field.name, canonical_type(field.type)) for field in stored])
+        texts = {key.decode(): value.decode() for key, value in (stored.metadata or {}).items()}
         return footer_with(self.path, int(self._metadata.num_rows), 0, schema, texts)
 
     def _batches(
         self, columns: Collection[str] | None, batch_rows: int, row_groups: Sequence[int] | None
     ) -> Iterator[pa.RecordBatch]:
         held, rows = self._metadata.schema.names, int(self._metadata.num_rows)
-        names = held if columns is None else [each for each in columns if each in held]
+        names = held if columns is None else [column for column in columns if column in held]
         if not names:
             yield from empty_columns(rows, batch_rows)
             return
@@ -93,7 +93,7 @@ class LanceBaseFile(OpenBaseFile):
             check_origin(first, None, self.path, exact=True)
         for batch in _reader(self._name, names).read_all(batch_size=batch_rows).to_batches():
             batch = batch.select(names)
-            fields = [pa.field(each.name, canonical_type(each.type)) for each in batch.schema]
+            fields = [pa.field(field.name, canonical_type(field.type)) for field in batch.schema]
             yield batch.cast(pa.schema(fields))
 
 
@@ -168,7 +168,7 @@ class LanceFileWriter(BaseWriter):
         self._bytes = 0
         self._files = TemporaryFiles()
         self._name = self._files.file("base.lance")
-        self._nested = frozenset(at for at, each in enumerate(self._schema) if _has_struct(each.type))
+        self._nested = frozenset(index for index, field in enumerate(self._schema) if _has_struct(field.type))
         version = _WITH_STRUCTS if self._nested else _VERSION
         try:
             self._writer: Any = FileWriter(self._name, self._schema, version=version, data_cache_bytes=_CACHE_BYTES)
@@ -192,7 +192,9 @@ class LanceFileWriter(BaseWriter):
     def _whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Copies the nested columns of a batch: pylance (14) panics at slices of structs with nulls."""
         numbers = pa.array(np.arange(batch.num_rows)) if self._nested else None
-        columns = [column.take(numbers) if at in self._nested else column for at, column in enumerate(batch.columns)]
+        columns = [
+            column.take(numbers) if index in self._nested else column for index, column in enumerate(batch.columns)
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _complete(self) -> BaseFileSummary:
@@ -223,4 +225,4 @@ def unwritable_to_lance(node: Node) -> str:
 
 
 def _has_struct(kind: pa.DataType) -> bool:
-    return pa.types.is_struct(kind) or any(_has_struct(kind.field(at).type) for at in range(kind.num_fields))
+    return pa.types.is_struct(kind) or any(_has_struct(kind.field(index).type) for index in range(kind.num_fields))

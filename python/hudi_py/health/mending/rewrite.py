@@ -56,8 +56,8 @@ class _Held(HeldStorage):
     """A storage with some files in memory, which can be opened like others."""
 
     def open_input(self, path: str) -> pa.NativeFile:
-        found = self._held.get(path)
-        return super().open_input(path) if found is None else pa.BufferReader(found)
+        content = self._held.get(path)
+        return super().open_input(path) if content is None else pa.BufferReader(content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +129,13 @@ def salvaged(session: TableSession, timeline: Timeline, groups: Groups) -> Salva
         scan = make_scan(state, _request(groups, {_METADATA: "false", DAMAGED.key: "true"}))
         spec = scan.plan().spec
         written = _rows_written(storage, timeline)
-        found = [
+        salvages = [
             _salvage(storage, view, (PartitionPath(partition), file_id), spec, written) for partition, file_id in groups
         ]
-    rows = pa.concat_tables([scan.schema.empty_table(), *(each.rows for each in found)])
+    rows = pa.concat_tables([scan.schema.empty_table(), *(salvage.rows for salvage in salvages)])
     present = set(combined(rows[RECORD_KEY]).to_pylist())
-    keys = {key for each in found for key in each.keys_lost} - present
-    return Salvage(rows, sum(each.num_lost for each in found), tuple(sorted(keys)))
+    keys = {key for salvage in salvages for key in salvage.keys_lost} - present
+    return Salvage(rows, sum(salvage.num_lost for salvage in salvages), tuple(sorted(keys)))
 
 
 def _salvage(
@@ -147,7 +147,7 @@ def _salvage(
 ) -> Salvage:
     partition, file_id = group
     missing = {file.path for file, _ in view.lost_files(partition) if file.name.file_id == file_id}
-    slice_ = next((each for each in view.latest_slices(partition) if each.file_id == file_id), None)
+    slice_ = next((slice_ for slice_ in view.latest_slices(partition) if slice_.file_id == file_id), None)
     held: dict[str, bytes] = {}
     keys: list[str] = []
     base, logs = (slice_.base_file, slice_.log_files) if slice_ is not None else (None, ())
@@ -187,11 +187,11 @@ def _begins_well(storage: Storage, log: LogFile) -> bool:
 
 def _rows_written(storage: Storage, timeline: Timeline) -> Mapping[str, int]:
     """Returns the number of rows that active commits wrote, by path."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for instant in timeline.write_completed:
         metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
-        found.update({stat.path: stat.num_writes for stat in metadata.stats})
-    return found
+        counts.update({stat.path: stat.num_writes for stat in metadata.stats})
+    return counts
 
 
 def _row_groups(storage: Storage, path: str) -> tuple[bytes | None, int, list[str]]:
@@ -223,18 +223,18 @@ def _row_groups(storage: Storage, path: str) -> tuple[bytes | None, int, list[st
 
 def _keys_of_stripe(file: Any, number: int) -> list[str]:
     try:
-        found: list[str] = file.read_stripe(number, columns=[RECORD_KEY]).column(RECORD_KEY).to_pylist()
+        keys: list[str] = file.read_stripe(number, columns=[RECORD_KEY]).column(RECORD_KEY).to_pylist()
     except (OSError, pa.ArrowException):
         return []
-    return found
+    return keys
 
 
 def _keys_in(file: pq.ParquetFile, number: int) -> list[str]:
     try:
-        found: list[str] = file.read_row_group(number, columns=[RECORD_KEY])[RECORD_KEY].to_pylist()
+        keys: list[str] = file.read_row_group(number, columns=[RECORD_KEY])[RECORD_KEY].to_pylist()
     except (OSError, pa.ArrowException):
         return []
-    return found
+    return keys
 
 
 def replace_groups(

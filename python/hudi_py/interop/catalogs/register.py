@@ -253,7 +253,7 @@ def _parameters_differ(stored: TableEntry, wanted: TableEntry) -> bool:
 
 
 def _with_parameters(stored: TableEntry, wanted: TableEntry) -> TableEntry:
-    """Updates a stored entry with everything wanted except columns. Parameters of others stay."""
+    """Updates a stored entry with everything wanted except columns. Keeps parameters that others added."""
     serde = {**stored.serde_parameters, **wanted.serde_parameters}
     parameters = {**stored.parameters, **wanted.parameters}
     return replace(

@@ -83,8 +83,8 @@ class IcebergTarget(Protocol):
         ...
 
     def drop(self, published: Published) -> list[str]:
-        """Removes the table, but none of its files. Returns the metadata files to delete: paths, relative to the Hudi
-        table, of those below it."""
+        """Removes the table, but none of its files. Returns the metadata files to delete: those in the Hudi table's
+        folder, as paths relative to it."""
         ...
 
 
