@@ -93,7 +93,7 @@ def _show_diagnosis(screen: Screen, target: CommandTarget, diagnosis: Diagnosis)
         screen.line()
         screen.line(f"{finding.severity.word}: {finding.what} [{finding.code}]", _STYLES[finding.severity], hang=2)
         screen.line(f"  {finding.consequence}", hang=2)
-        screen.line(f"  To fix: {finding.remedy}", hang=2)
+        screen.line(f"  To fix: {finding.remedy_for('cli')}", hang=2)
     if diagnosis.findings:
         screen.line()
     for reason in diagnosis.skipped:
@@ -112,4 +112,4 @@ def _show_plan(screen: Screen, plan: RepairPlan) -> None:
     if plan.steps and plan.left:
         screen.line("Not repaired:")
     for finding in plan.left:
-        screen.line(f"  {finding} {finding.remedy}", hang=4)
+        screen.line(f"  {finding} {finding.remedy_for('cli')}", hang=4)

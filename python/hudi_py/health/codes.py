@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from hudi_py.errors import Interface, Remedy
+
 
 class Severity(IntEnum):
     """The harm that a finding does; the most harmful comes first in a diagnosis."""
@@ -35,14 +37,38 @@ class Code:
     severity: Severity
     title: str
     consequence: str
-    remedy: str
-    """The call that repairs it, or what to do if no call can."""
+    advice: str
+    """The call that repairs it, or what to do if no call can. Names of `_CALLS` in braces stand for calls."""
     repaired: bool = False
     """Whether `Table.repair` repairs it."""
 
+    @property
+    def remedy(self) -> str:
+        """The advice in the terms of the Python API."""
+        return self.worded("python")
 
-_REPAIR: Final = "table.repair(table.repair_plan())"
-_REPAIR_PATH: Final = "hudi_py.repair(path, hudi_py.repair_plan(path))"
+    def worded(self, interface: Interface) -> str:
+        """Returns the advice in the terms of an interface."""
+        return self.advice.format_map({name: call.worded(interface) for name, call in _CALLS.items()})
+
+
+_CALLS: Final = {
+    "repair": Remedy("table.repair(table.repair_plan())", cli="`hudi-py repair PATH`"),
+    "repair_path": Remedy("hudi_py.repair(path, hudi_py.repair_plan(path))", cli="`hudi-py repair PATH`"),
+    "lose_rows": Remedy("table.repair(table.repair_plan(lose_rows=True))", cli="`hudi-py repair PATH --lose-rows`"),
+    "undo": Remedy("table.health.undo(id)", cli="`hudi-py repairs undo PATH ID`"),
+    "forget": Remedy("table.health.forget(id)", cli="`hudi-py repairs forget PATH ID`"),
+    "rollback": Remedy("table.rollback(instant)", cli="`hudi-py rollback PATH INSTANT`"),
+    "compact": Remedy("table.compact()", cli="`hudi-py compact PATH`"),
+    "log_compact": Remedy("table.log_compact()", cli="`hudi-py log-compact PATH`"),
+    "clean": Remedy("table.clean()", cli="`hudi-py clean PATH`"),
+    "cluster": Remedy("table.cluster()", cli="`hudi-py cluster PATH`"),
+    "archive": Remedy("table.archive()", cli="`hudi-py archive PATH`"),
+    "unschedule": Remedy("table.services.unschedule(instant)", cli="`hudi-py unschedule PATH INSTANT`"),
+    "rebuild": Remedy("table.metadata.rebuild(name)", cli="`hudi-py metadata rebuild PATH NAME`"),
+    "holders": Remedy("table.locks.holders()", cli="`hudi-py locks show PATH`"),
+    "release": Remedy("table.locks.release(owner)", cli="`hudi-py locks break PATH OWNER`"),
+}
 _C, _E, _W, _N = Severity.CRITICAL, Severity.ERROR, Severity.WARNING, Severity.NOTICE
 
 _ALL: Final = (
@@ -52,7 +78,7 @@ _ALL: Final = (
         _C,
         "`hoodie.properties` is missing and there is no backup",
         "The table cannot be opened by any engine.",
-        "restore it from a copy; or " + _REPAIR_PATH + " with the columns of key, partition and ordering as options: "
+        "restore it from a copy; or {repair_path} with the columns of key, partition and ordering as options: "
         "metadata table, timeline and folders prove the rest",
         True,
     ),
@@ -61,7 +87,7 @@ _ALL: Final = (
         _E,
         "`hoodie.properties` is missing or unreadable, its backup is whole",
         "Readers fall back to the backup. Any writer may replace it.",
-        _REPAIR_PATH,
+        "{repair_path}",
         True,
     ),
     Code(
@@ -69,7 +95,7 @@ _ALL: Final = (
         _C,
         "`hoodie.properties` cannot be read or its checksum is wrong, and there is no whole backup",
         "The table cannot be opened.",
-        _REPAIR_PATH + " restores the checksum where the table's name can be proved; else restore the file from a copy",
+        "{repair_path} restores the checksum where the table's name can be proved; else restore the file from a copy",
         True,
     ),
     Code(
@@ -77,7 +103,7 @@ _ALL: Final = (
         _W,
         "an interrupted update of the properties left a file",
         "Nothing, until the properties are lost: then readers take the old ones.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -85,7 +111,7 @@ _ALL: Final = (
         _C,
         "a key of `hoodie.properties` has a wrong character",
         "The key counts as absent, so Apache Hudi may merge rows in another way. hudi-py refuses the table.",
-        _REPAIR_PATH,
+        "{repair_path}",
         True,
     ),
     Code(
@@ -166,7 +192,7 @@ _ALL: Final = (
         _W,
         "an instant has begun without a requested file",
         "Apache Hudi cannot roll it back or archive it.",
-        "restore the requested file from a copy; if the instant is dead, table.rollback(instant)",
+        "restore the requested file from a copy; if the instant is dead, {rollback}",
     ),
     Code(
         "timeline.archive_unreadable",
@@ -180,7 +206,7 @@ _ALL: Final = (
         _W,
         "a write is pending whose process has ended or shows no sign of life",
         "Its files take space. The next write rolls it back first, unless hoodie.clean.failed.writes.policy=NEVER.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -188,7 +214,7 @@ _ALL: Final = (
         _W,
         "a rollback or restore was begun and not finished",
         "The table may hold files that are half undone. The next write finishes it first.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -196,8 +222,7 @@ _ALL: Final = (
         _W,
         "a table service was begun, and its process has ended or shows no sign of life",
         "What it planned is not done; cleaning and archiving stop before it.",
-        _REPAIR + " undoes the attempt; then run the plan (table.compact(), table.clean()) or "
-        "table.services.unschedule(instant)",
+        "{repair} undoes the attempt; then run the plan ({compact}, {clean}) or {unschedule}",
         True,
     ),
     Code(
@@ -212,7 +237,7 @@ _ALL: Final = (
         _N,
         "a table service is planned and not begun",
         "Cleaning and archiving stop before it.",
-        "run it: table.compact(), table.log_compact(), table.clean(); or table.services.unschedule(instant)",
+        "run it: {compact}, {log_compact}, {clean}; or {unschedule}",
     ),
     Code(
         "timeline.ahead",
@@ -240,7 +265,7 @@ _ALL: Final = (
         _W,
         "the active timeline has far more commits than archiving keeps",
         "Each read and write lists and reads all of them.",
-        "table.archive(); look for old savepoints, pending plans and hoodie.archive.automatic=false",
+        "{archive}; look for old savepoints, pending plans and hoodie.archive.automatic=false",
     ),
     # -- files
     Code(
@@ -248,8 +273,7 @@ _ALL: Final = (
         _C,
         "a file that a completed commit wrote is missing",
         "Its rows cannot be read. Apache Hudi returns older rows, or none, without an error.",
-        "restore the file from a copy or roll back the commit; "
-        "table.repair(table.repair_plan(lose_rows=True)) gives the rows up",
+        "restore the file from a copy or roll back the commit; {lose_rows} gives the rows up",
         True,
     ),
     Code(
@@ -257,8 +281,7 @@ _ALL: Final = (
         _C,
         "a file that a completed commit wrote is too short",
         "Its rows cannot be read.",
-        "restore the file from a copy or roll back the commit; "
-        "table.repair(table.repair_plan(lose_rows=True)) keeps what can be read",
+        "restore the file from a copy or roll back the commit; {lose_rows} keeps what can be read",
         True,
     ),
     Code(
@@ -266,8 +289,7 @@ _ALL: Final = (
         _C,
         "a base file is longer than its commit recorded: it was replaced",
         "Its rows may be others than those committed.",
-        "restore the file from a copy or roll back the commit; "
-        "table.repair(table.repair_plan(lose_rows=True)) keeps what can be read",
+        "restore the file from a copy or roll back the commit; {lose_rows} keeps what can be read",
         True,
     ),
     Code(
@@ -275,8 +297,7 @@ _ALL: Final = (
         _C,
         "a committed file cannot be read",
         "Queries that need it fail.",
-        "restore the file from a copy or roll back the commit; "
-        "table.repair(table.repair_plan(lose_rows=True)) keeps what can be read",
+        "restore the file from a copy or roll back the commit; {lose_rows} keeps what can be read",
         True,
     ),
     Code(
@@ -284,7 +305,7 @@ _ALL: Final = (
         _C,
         "a base file counts as committed, although no commit wrote it",
         "Its rows are read with those of the table.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -292,7 +313,7 @@ _ALL: Final = (
         _W,
         "a data file belongs to an instant that is not on the timeline",
         "It takes space. Readers skip it, until an archived or later instant makes it count.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -300,7 +321,7 @@ _ALL: Final = (
         _E,
         "a partition's folder has no `.hoodie_partition_metadata`",
         "Engines that list folders do not see the partition.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -322,21 +343,21 @@ _ALL: Final = (
         _N,
         "many base files are small",
         "Reads open many files; listings and the metadata table grow.",
-        "larger writes, or `Table.cluster`; hoodie.parquet.small.file.limit packs inserts into them",
+        "larger writes, or {cluster}; hoodie.parquet.small.file.limit packs inserts into them",
     ),
     Code(
         "files.logs_waiting",
         _N,
         "logs wait for a compaction",
         "Each read merges them.",
-        "table.compact()",
+        "{compact}",
     ),
     Code(
         "files.long_slice",
         _N,
         "a file slice has very many or large logs",
         "Reads of the slice are slow and take much memory.",
-        "table.compact(), or table.log_compact()",
+        "{compact}, or {log_compact}",
     ),
     # -- rows
     Code(
@@ -344,7 +365,7 @@ _ALL: Final = (
         _E,
         "rows of one partition share a record key",
         "Queries return the key several times; an update changes only some of its rows.",
-        _REPAIR + " keeps the row that wins by the table's merge order",
+        "{repair} keeps the row that wins by the table's merge order",
         True,
     ),
     Code(
@@ -360,7 +381,7 @@ _ALL: Final = (
         _E,
         "a record key is in several partitions, although the index is global",
         "An update finds only one of the rows.",
-        _REPAIR + " keeps the row that wins by the table's merge order",
+        "{repair} keeps the row that wins by the table's merge order",
         True,
     ),
     Code(
@@ -368,7 +389,7 @@ _ALL: Final = (
         _E,
         "the record index contradicts the rows",
         "Upserts insert known keys again or update the wrong file; look-ups by key miss rows.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     # -- metadata table
@@ -377,7 +398,7 @@ _ALL: Final = (
         _E,
         "the metadata table is missing, damaged, or lacks commits",
         "hudi-py lists folders instead, which is slow; Apache Hudi fails or misses files.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -385,7 +406,7 @@ _ALL: Final = (
         _E,
         "the metadata table lists other files than the storage has",
         "Engines that use it miss files or fail on those that are gone.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -393,7 +414,7 @@ _ALL: Final = (
         _W,
         "a partition of the metadata table contradicts the files",
         "Queries may skip files that hold matching rows.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -401,14 +422,14 @@ _ALL: Final = (
         _N,
         "an index was begun and is not complete",
         "Readers do not use it. The next write completes what hudi-py began.",
-        "table.metadata.rebuild(name), or run the indexer of Apache Hudi again",
+        "{rebuild}, or run the indexer of Apache Hudi again",
     ),
     Code(
         "metadata.leftover",
         _N,
         "the metadata table has folders that the properties do not name",
         "They take space.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     # -- locks and leftovers
@@ -417,7 +438,7 @@ _ALL: Final = (
         _W,
         "the table lock is held by a process that has ended, or has expired",
         "Writers that cannot see the process, such as Apache Hudi, wait until they time out.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -425,21 +446,21 @@ _ALL: Final = (
         _W,
         "another engine has held the table lock for more than an hour",
         "Writers and services fail after waiting for it.",
-        "make sure that its process has ended, then table.locks.release(owner)",
+        "make sure that its process has ended, then {release}",
     ),
     Code(
         "lock.held",
         _N,
         "the table lock is held",
         "Writers wait for it.",
-        "wait; Table.locks.holders() shows the holder",
+        "wait; {holders} shows the holder",
     ),
     Code(
         "leftovers.markers",
         _N,
         "markers of instants that are not pending",
         "They take space.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -447,7 +468,7 @@ _ALL: Final = (
         _N,
         "files of finished writes in `.hoodie/.hudi_py`",
         "They take space. The next write removes them.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -455,7 +476,7 @@ _ALL: Final = (
         _N,
         "heartbeats of instants that are not pending",
         "Apache Hudi may take the writer for one that is alive.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -463,7 +484,7 @@ _ALL: Final = (
         _N,
         "files of locks that were broken",
         "None.",
-        _REPAIR,
+        "{repair}",
         True,
     ),
     Code(
@@ -471,14 +492,14 @@ _ALL: Final = (
         _W,
         "a repair was begun and not finished",
         "The table is between two states; what was removed is kept.",
-        "table.health.undo(id)",
+        "{undo}",
     ),
     Code(
         "repair.kept",
         _N,
         "what an earlier repair removed is kept",
         "It takes space.",
-        "table.health.undo(id), or table.health.forget(id)",
+        "{undo}, or {forget}",
     ),
     Code(
         "examination.stopped",

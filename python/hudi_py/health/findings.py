@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hudi_py.errors import Interface
 from hudi_py.health.codes import CODES, Severity
 from hudi_py.model.words import Spoken, counted
 
@@ -36,8 +37,12 @@ class Finding(Spoken):
 
     @property
     def remedy(self) -> str:
-        """Returns the call that repairs it, or what to do if no call can."""
+        """The call that repairs it, or what to do if no call can."""
         return CODES[self.code].remedy
+
+    def remedy_for(self, interface: Interface) -> str:
+        """Returns the remedy in the terms of an interface."""
+        return CODES[self.code].worded(interface)
 
     @property
     def subject(self) -> tuple[object, ...]:
