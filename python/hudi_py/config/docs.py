@@ -93,7 +93,7 @@ def options_page() -> str:
 
 
 def _common() -> Iterator[str]:
-    """The options that most users set, as links into the page."""
+    """Lists the options that most users set, as links into the page."""
     yield "## Commonly set\n"
     yield "| | option | default | what it sets |"
     yield "|---|---|---|---|"
@@ -106,7 +106,7 @@ def _common() -> Iterator[str]:
 
 
 def _anchor(option: Option[Any]) -> str:
-    """The id of an option's heading in the site (Python-Markdown's `toc`)."""
+    """Returns the id of an option's heading in the site (Python-Markdown's `toc`)."""
     return option.key.lower().replace(".", "")
 
 
