@@ -125,7 +125,7 @@ def _with_columns(tokens: list[SqlToken]) -> list[SqlToken]:
 
 
 def _parts_of_cases(tokens: Sequence[SqlToken], columns: Collection[int]) -> set[int]:
-    """Matches each CASE with its END, by token number. `columns` receives those that are column names."""
+    """Returns the numbers of the CASE and END that belong together. `columns`: those that are column names."""
     found = _Cases()
     for at, token in enumerate(tokens):
         if token.kind != "word" or (at and tokens[at - 1].text == "."):
