@@ -239,7 +239,7 @@ def test_the_metadata_table(tmp_path: Path) -> None:
 
 def test_what_is_not_there(tmp_path: Path) -> None:
     write(tmp_path / "t", [1], 1)
-    with pytest.raises(TableNotFoundError, match="does not name 'files'; CALL create_metadata_table"):
+    with pytest.raises(TableNotFoundError, match="does not name 'files'; create it with CALL create_metadata_table"):
         shown(tmp_path / "t", "show_metadata_table_stats")
     with pytest.raises(ConfigError, match="Cannot show the procedure 'show_nothing'; supported: show_compaction"):
         shown(tmp_path / "t", "show_nothing")
