@@ -63,7 +63,7 @@ def test_the_tables_of_a_query(text: str, found: list[str]) -> None:
 
 
 def test_times_are_constants() -> None:
-    with pytest.raises(ConfigError, match="give TIMESTAMP AS OF"):
+    with pytest.raises(ConfigError, match="does not support VERSION AS OF; use TIMESTAMP AS OF; found '3'"):
         references("SELECT * FROM t VERSION AS OF 3")
     with pytest.raises(ConfigError, match="expected a timestamp literal such as '2026-01-31'; found"):
         references("SELECT * FROM t TIMESTAMP AS OF current_timestamp()")

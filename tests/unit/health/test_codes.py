@@ -8,14 +8,14 @@ import pytest
 from hudi_py.cli.main import main
 from hudi_py.health import CODES
 
-PYTHON = re.compile(r"\btable\.\w+|\bTable\.|hudi_py\.")
+PYTHON = re.compile(r"(?<!\.)\btable\.\w+|\bTable\.|hudi_py\.")
 COMMAND = re.compile(r"`hudi-py ([a-z -]+?) PATH")
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
 def test_remedies_name_the_calls_of_their_interface(code):
     assert not PYTHON.search(code.worded("cli"))
-    assert "hudi-py " not in code.remedy
+    assert "`hudi-py " not in code.remedy
     assert "{" not in code.remedy
 
 
