@@ -237,7 +237,7 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
         "RUN COMPACTION ON trips": "it is copy-on-write, without logs to compact",
         "CALL show_commits(table => 'nothing')": "no Hudi table is registered by this name",
         "UPDATE trips SET id = 2": "disallowed assignment clause in UPDATE statement for record key field 'id'",
-        "SELECT * FROM trips VERSION AS OF 1": "give TIMESTAMP AS OF",
+        "SELECT * FROM trips VERSION AS OF 1": "use TIMESTAMP AS OF",
         f"CREATE VIEW v AS SELECT * FROM hudi.`{path}`": "register the table by register_sql",
     }.items():
         with pytest.raises(ConfigError, match=message):
