@@ -217,7 +217,7 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
         "CREATE TABLE copy (id INT) USING hudi TBLPROPERTIES (provider = '1')": "'provider': the catalog keeps it",
         "CREATE TABLE copy (id INT) USING hudi TBLPROPERTIES (hoodie.x = '1')": "Unknown option hoodie.x",
         "ALTER TABLE trips REPLACE COLUMNS (x INT)": "supported: ADD COLUMNS, RENAME COLUMN",
-        "ALTER TABLE trips ADD COLUMN x INT NOT NULL": "a new column has a type, COMMENT, FIRST or AFTER",
+        "ALTER TABLE trips ADD COLUMN x INT NOT NULL": "a new column takes a type, COMMENT, FIRST or AFTER",
         "ALTER TABLE trips RENAME COLUMN fare TO price": "schema.on.read.enable=true allows for it",
         "ALTER TABLE trips SET TBLPROPERTIES (type = 'mor')": "a table has it from its creation",
         "ALTER TABLE trips SET TBLPROPERTIES ('hoodie.x' = '1')": "Unknown option hoodie.x",
@@ -238,7 +238,7 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
         "CALL show_commits(table => 'nothing')": "no Hudi table is registered by this name",
         "UPDATE trips SET id = 2": "disallowed assignment clause in UPDATE statement for record key field 'id'",
         "SELECT * FROM trips VERSION AS OF 1": "use TIMESTAMP AS OF",
-        f"CREATE VIEW v AS SELECT * FROM hudi.`{path}`": "register the table by register_sql",
+        f"CREATE VIEW v AS SELECT * FROM hudi.`{path}`": "register the table with register_sql",
     }.items():
         with pytest.raises(ConfigError, match=message):
             sql(spark, text)
@@ -637,7 +637,7 @@ def test_partitions_are_added(spark: SparkSession, path: str) -> None:
         sql(spark, "ALTER TABLE trips ADD PARTITION (city = 'rome') PARTITION (city = 'oslo')")
     assert not (Path(path) / "city=rome").exists()
     sql(spark, "ALTER TABLE trips ADD IF NOT EXISTS PARTITION (city = 'oslo')")
-    for text, told in (("(city = 'a') LOCATION '/tmp/x'", "lies in its folder"), ("(id = 1)", "all partition columns")):
+    for text, told in (("(city = 'a') LOCATION '/tmp/x'", "is always in its folder"), ("(id = 1)", "all partition columns")):
         with pytest.raises(ConfigError, match=told):
             sql(spark, f"ALTER TABLE trips ADD PARTITION {text}")
     sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo')")
