@@ -637,7 +637,10 @@ def test_partitions_are_added(spark: SparkSession, path: str) -> None:
         sql(spark, "ALTER TABLE trips ADD PARTITION (city = 'rome') PARTITION (city = 'oslo')")
     assert not (Path(path) / "city=rome").exists()
     sql(spark, "ALTER TABLE trips ADD IF NOT EXISTS PARTITION (city = 'oslo')")
-    for text, told in (("(city = 'a') LOCATION '/tmp/x'", "is always in its folder"), ("(id = 1)", "all partition columns")):
+    for text, told in (
+        ("(city = 'a') LOCATION '/tmp/x'", "is always in its folder"),
+        ("(id = 1)", "all partition columns"),
+    ):
         with pytest.raises(ConfigError, match=told):
             sql(spark, f"ALTER TABLE trips ADD PARTITION {text}")
     sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo')")
