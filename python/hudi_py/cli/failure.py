@@ -48,13 +48,12 @@ _ERROR: Final = "Error: "
 
 
 def code_of(error: BaseException) -> int:
-    """The exit code that stands for an error."""
+    """Returns the exit code of an error."""
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
 
 
 def worst(codes: Iterable[int]) -> int:
-    """The worst of several exit codes: errors are worse than findings, and of two errors the one with the higher
-    code."""
+    """Returns the worst of several exit codes: errors are worse than findings, and a higher code is a worse error."""
     return max(codes, key=lambda code: (code not in (0, FOUND), code), default=0)
 
 

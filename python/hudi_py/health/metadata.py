@@ -39,7 +39,7 @@ def check_metadata(facts: Facts) -> Iterator[Finding]:
 
 
 def check_complete(config: TableConfig) -> Iterator[Finding]:
-    """The finding about partitions that were begun and are not complete."""
+    """Returns the finding about partitions that were begun but not completed."""
     unfinished = sorted({*config.metadata_partitions_inflight, *config.metadata_partitions_to_make})
     if unfinished:
         yield Finding(
@@ -52,7 +52,7 @@ def check_complete(config: TableConfig) -> Iterator[Finding]:
 def examined(
     state: TableState, *, listing: bool
 ) -> tuple[MetadataTable | None, dict[str, dict[str, int]], Finding | None]:
-    """The metadata table, with the records of its listing if `listing`; None and a finding if readers pass over it."""
+    """Opens the metadata table, and with `listing` its list of files; None and a finding if readers ignore it."""
     try:
         metadata = open_metadata(state)
         if metadata is None:

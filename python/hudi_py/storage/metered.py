@@ -127,7 +127,7 @@ class MeteredStorage(FolderStorage):
         return self._storage.uri
 
     def _looks(self, path: str) -> None:
-        """A call that changes nothing begins."""
+        """Counts the start of a call that changes nothing."""
         if self._meter.stopped and not self._raised and not is_lock(path) and not is_scratch(path):
             self._raised = True
             raise StoppedError
@@ -221,7 +221,7 @@ class _MeteredObjects(MeteredStorage):
 
 
 def metered(storage: Storage, meter: Meter) -> Storage:
-    """The storage with its calls counted. It can do what the storage can do."""
+    """Wraps a storage so that its calls are counted. The result supports the same operations."""
     return (
         _MeteredObjects(storage, meter) if isinstance(storage, ConditionalStorage) else MeteredStorage(storage, meter)
     )
