@@ -29,6 +29,10 @@ REFUSED = {"v6_mor_clustering_pending", "v6_mor_torn_log", "v9_mor_torn_log", "v
 """Logs that a pending clustering has, that are torn; keys that may have two forms."""
 CHANGED = {"v6_mor_overwrite_latest", "v6_mor_debezium_mysql"}
 """Time travel merges their old logs as the new version does, or refuses to."""
+UNINDEXED = {"v9_mor_long_unicode_keys"}
+"""Apache Hudi left keys out of its record index."""
+UNDEFINED = {"v6_cow_column_stats", "v6_cow_mdt_compaction"}
+"""Column statistics of a release that did not define them: the next write builds them anew."""
 NAMES = [name for name, table in load().items() if table.version in PATHS and name not in REFUSED]
 _UNKEPT = {"_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_file_name"}
 """Columns that a compaction changes."""
@@ -72,8 +76,9 @@ def test_through_all_versions(golden: Extracted, tmp_path: Path, name: str) -> N
             assert_rows_equal(rows(path, time), expected)
     assert change(path, to).steps == ()
     table = hudi_py.open_table(path)
-    assert {finding.code for finding in table.doctor().findings} <= found, str(table.doctor())
-    assert table.metadata.verify().ok
+    unbuilt = {"metadata.unfinished"} if name in UNDEFINED else set()
+    assert unbuilt <= {finding.code for finding in table.doctor().findings} <= found | unbuilt, str(table.doctor())
+    assert table.metadata.verify().ok is (name not in UNINDEXED)
 
 
 def files(path: str) -> list[str]:

@@ -15,7 +15,8 @@ from hudi_py.config import compaction as compaction_config
 from hudi_py.config import services as service_config
 from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.merge.settings import merge_settings
-from hudi_py.metadata.table import FILES, forget_checked
+from hudi_py.metadata.definitions import read_definitions
+from hudi_py.metadata.table import COLUMN_STATS, FILES, forget_checked
 from hudi_py.model.instant import Action
 from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.properties import TableConfig
@@ -209,6 +210,9 @@ class _VersionChange:
         for source, target in steps(config.version, self._to):
             if target > source:
                 yield f"Apache Hudi before {_FIRST_RELEASES[target]} can no longer read or write the table"
+                undefined = target == 9 and COLUMN_STATS not in read_definitions(self._storage, config)
+                if undefined and COLUMN_STATS in config.metadata_partitions:
+                    yield "column statistics that Apache Hudi before 1.0 made are dropped; the next write builds them"
             elif target == 8:
                 yield "indexes with records of version 9 are dropped: create them again, or let writes do it"
         if config.is_mor and self._merges_otherwise(config):
