@@ -3,6 +3,7 @@
 import sys
 
 from benchmarks import (
+    bootstrap,
     clean_planning,
     commits,
     compaction,
@@ -20,6 +21,7 @@ from benchmarks import (
 )
 
 OTHERS = {
+    "bootstrap": bootstrap,
     "reading": reading,
     "compaction": compaction,
     "clean": clean_planning,

@@ -40,7 +40,7 @@ from hudi_py.write.table.alter import alter_table
 from hudi_py.write.table.ddl import add_partitions, drop_table, rename_table
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.views import packed, read_view
-from pyspark_hudi.writer import commit_or_skip, driver_pid
+from pyspark_hudi.writer import bootstrapped, commit_or_skip, driver_pid
 
 HELD_BY_VALUES: Final = frozenset({table_lock})
 """Functions to which values of the core refer."""
@@ -121,6 +121,11 @@ def plan_write(path: str, given: Mapping[str, Any], operation: str, schema: pa.S
         metadata=metadata_writer(options),
         owner_pid=driver_pid(),
     )
+
+
+def bootstrap(path: str, given: Mapping[str, Any], chosen: Mapping[str, Any]) -> WriteResult:
+    """`chosen`: options that prevail."""
+    return bootstrapped(checked_path(path, "write"), _write_options({**given, **chosen}))
 
 
 def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> WriteResult:

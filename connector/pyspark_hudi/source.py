@@ -19,7 +19,9 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options, Problems, Scope
 from hudi_py.config import incremental as incremental_config
 from hudi_py.config import read as read_config
+from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
+from hudi_py.model.operation import BOOTSTRAP
 from hudi_py.read import REPLACED_SCHEMA, Pinned, pin_table
 from hudi_py.wiring import checked_write
 from pyspark_hudi.environment import environment_report
@@ -29,7 +31,7 @@ from pyspark_hudi.remote import ANSWER, CallReader, call_in
 from pyspark_hudi.stream import HudiStreamReader, HudiStreamWriter, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
-from pyspark_hudi.writer import HudiWriter
+from pyspark_hudi.writer import BootstrapWriter, HudiWriter
 
 
 class DefaultSource(DataSource):
@@ -97,8 +99,10 @@ class DefaultSource(DataSource):
         return HudiReader(pinned, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        options = self._options("write")
-        return HudiWriter.of(self._path("write"), options, schema, overwrite=overwrite)
+        options, path = self._options("write"), self._path("write")
+        if options.get(write_config.OPERATION) == BOOTSTRAP:
+            return BootstrapWriter(path, options)
+        return HudiWriter.of(path, options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options("read")

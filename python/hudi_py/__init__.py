@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from hudi_py.read import Scan, Split, read_split
     from hudi_py.table import Table, create_table, open_table, write
     from hudi_py.tending import Budget, TendedService, TendedTable, TendReport, tend
+    from hudi_py.wiring import bootstrap
     from hudi_py.write.result import WriteResult
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "TendedTable",
     "UnsupportedTableError",
     "WriteResult",
+    "bootstrap",
     "create_table",
     "doctor",
     "forget_repair",
@@ -87,6 +89,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("Table", "create_table", "open_table", "write"), "hudi_py.table"),
     **dict.fromkeys(("Budget", "TendReport", "TendedService", "TendedTable", "tend"), "hudi_py.tending"),
     "WriteResult": "hudi_py.write.result",
+    "bootstrap": "hudi_py.wiring",
 }
 """Module of each public name, except errors."""
 

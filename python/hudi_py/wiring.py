@@ -34,11 +34,12 @@ from hudi_py.progress import Progress
 from hudi_py.services.after_commit import InlineServices
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.methods import Serving
-from hudi_py.storage import Storage, open_storage
+from hudi_py.storage import Storage, StrPath, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.api import write_options
+from hudi_py.write.bootstrap import bootstrap_options, bootstrap_table
 from hudi_py.write.result import WriteResult
 from hudi_py.write.table.alter import Types, alter_table, column_changes
 
@@ -117,6 +118,55 @@ def write_configuration(options: Mapping[str, Any] | None, **keywords: Any) -> O
     """
     problems = Problems()
     return checked_write(write_options(options, **keywords, problems=problems), problems)
+
+
+def bootstrap(
+    path: StrPath,
+    source: StrPath | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    *,
+    regex: str | None = None,
+    record_key: str | list[str] | tuple[str, ...] | None = None,
+    partition_by: str | list[str] | tuple[str, ...] | None = None,
+    ordering_by: str | list[str] | tuple[str, ...] | None = None,
+    table_type: str | None = None,
+    table_version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> WriteResult:
+    """Makes a table of Parquet or ORC files that there are, which stay where they are and are never changed.
+
+    Args:
+        path: the base path of the new table, beside the source; see `open_table`.
+        source: folder of the files: a path or URI; or by the option `hoodie.bootstrap.base.path`.
+        mode: `metadata_only` (default): the table has the meta columns of each row, and reads the rows from the
+            source's files, which it needs from then on; `full_record`: it has copies of the rows.
+        options: options of writes, by the keys of Apache Hudi. For the other arguments see `create_table`.
+        regex: the folders of the source, by their whole path below it, for which `mode` is; others get the other mode.
+
+    Raises:
+        TableExistsError: there is a table at the path.
+        ConfigError: there are no such files, or options contradict each other or the files.
+        SchemaMismatchError, UnsupportedTableError: the files cannot be a table.
+        ConflictError: another bootstrap of the table is under way.
+        LockError: the table lock could not be acquired in time.
+    """
+    resolved = write_configuration(
+        bootstrap_options(options, source=None if source is None else str(source), mode=mode, regex=regex),
+        record_key=record_key,
+        partition_by=partition_by,
+        ordering_by=ordering_by,
+        table_type=table_type,
+        table_version=table_version,
+    )
+    storage = open_storage(path, resolved.for_storage(storage_options))
+    return bootstrap_table(
+        storage,
+        resolved,
+        after=after_commit(resolved),
+        metadata=metadata_writer(resolved),
+        storage_options=resolved.for_storage(storage_options),
+    )
 
 
 def service_context(

@@ -23,6 +23,7 @@ MAX_PARAMETERS: Final = 8
 MANY_PARAMETERS: Final = {
     "hudi_py.table.create_table": "what a table is made with, each as one keyword",
     "hudi_py.table.write": "as create_table, for a table that is not there yet",
+    "hudi_py.wiring.bootstrap": "as create_table, with what the table is made of",
     "hudi_py.table.scan": "the arguments of a query, each as one keyword",
     "hudi_py.tending.run.tend": "what a run does and may take, each as one keyword",
     "pyspark_hudi.run_service": "the parameters of a Spark procedure",

@@ -652,7 +652,7 @@ MUTATIONS: Final = (
     Mutation(
         "first write: the mark outlasts the first commit",
         CORE + "transaction/transaction.py",
-        "        note_first_commit(table)\n",
+        "        note_first_commit(table, self.instant)\n",
         "",
         "tests/unit/write/test_first_write.py",
     ),

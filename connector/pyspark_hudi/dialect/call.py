@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from hudi_py.errors import ConfigError
+from pyspark_hudi.dialect.bootstraps import BOOTSTRAP_PROCEDURES
 from pyspark_hudi.dialect.commits import COMMIT_PROCEDURES
 from pyspark_hudi.dialect.copies import COPY_PROCEDURES
 from pyspark_hudi.dialect.maintenance import SERVICE_PROCEDURES
-from pyspark_hudi.dialect.procedure import SHOW_PROCEDURES, Given, Procedure
+from pyspark_hudi.dialect.procedure import SHOW_PROCEDURES, Given, Procedure, needed
 from pyspark_hudi.dialect.repairs import REPAIR_PROCEDURES
 from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
@@ -149,6 +150,9 @@ def _value(cursor: Cursor) -> Any:
 
 
 def _target(tables: Tables, name: str, procedure: Procedure, given: Given) -> StatementTarget:
+    if procedure.creates:
+        path = checked_path(needed(given, "base_path"), "write")
+        return StatementTarget(tables, ("hudi", path), path)
     if given.get("path") and not procedure.compares:
         path = checked_path(given["path"], "read")
         return StatementTarget(tables, ("hudi", path), path)
@@ -178,7 +182,6 @@ ABSENT: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(
         (
-            "run_bootstrap",
             *("hdfs_parquet_import", "sync_validate"),
             *("set_audit_lock", "show_audit_lock_status", "validate_audit_lock", "cleanup_audit_lock"),
         ),
@@ -189,6 +192,7 @@ ABSENT: Final[Mapping[str, str]] = {
 _HELP: Final = Procedure({"cmd": None}, "result STRING", lambda target, given: ())
 PROCEDURES: Final[Mapping[str, Procedure]] = {
     **SERVICE_PROCEDURES,
+    **BOOTSTRAP_PROCEDURES,
     **COMMIT_PROCEDURES,
     **COPY_PROCEDURES,
     **SHOW_PROCEDURES,

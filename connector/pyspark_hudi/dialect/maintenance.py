@@ -30,7 +30,7 @@ def _service(
     return run_service(target.spark, target.path, name, options=given, **arguments)
 
 
-def _options(given: Given) -> dict[str, str]:
+def options_of(given: Given) -> dict[str, str]:
     """Parses the parameter `options`: key=value, separated by commas."""
     found = {}
     for part in str(given.get("options") or "").split(","):
@@ -46,7 +46,7 @@ def _run_service(target: StatementTarget, given: Given) -> Rows:
     arguments = {name: value for name, value in given.items() if name not in _OF_CALL}
     # names such as `options` could otherwise be taken for parameters of the function
     call = check_call(service, chosen["phase"], chosen["instant"], arguments)
-    report = _service(target, service, _options(given), **chosen, **call.arguments)
+    report = _service(target, service, options_of(given), **chosen, **call.arguments)
     known = [report.pop(name) for name in ("service", "instant", "completion_time", "reason")]
     yield (*known, json.dumps(report))
 
@@ -89,7 +89,7 @@ def _run_clustering(target: StatementTarget, given: Given) -> Rows:
         clustering_config.PARTITIONS: given["selected_partitions"],
         clustering_config.PARTITION_REGEX: given["partition_regex_pattern"],
     }
-    options = _options(given) | {option.key: str(value) for option, value in chosen.items() if value}
+    options = options_of(given) | {option.key: str(value) for option, value in chosen.items() if value}
     if operation != "execute" and not wanted:
         report = _service(target, "clustering", options, phase="schedule")
         wanted = [report["instant"]] if report["instant"] is not None else []
@@ -113,7 +113,7 @@ def _run_compaction(target: StatementTarget, given: Given) -> Rows:
             "scheduleAndExecute (run)"
         )
     _check_merges(target, f"compact the table {target.shown}", executes=operation == "execute")
-    options = _options(given)
+    options = options_of(given)
     wanted = _instants(given["instants"] or given["timestamp"])
     pending = _pending(target, "compaction") if wanted or operation != "schedule" else {}
     if wanted or pending:
@@ -152,7 +152,7 @@ def _run_clean(target: StatementTarget, given: Given) -> Rows:
     }
     options = {key: str(given[name]) for name, key in keys.items() if given[name] is not None}
     begun = time.monotonic()
-    report = _service(target, "clean", {**options, **_options(given)})
+    report = _service(target, "clean", {**options, **options_of(given)})
     taken = round((time.monotonic() - begun) * 1000)
     if report["instant"] is not None:
         yield report["instant"], taken, report["num_files"], report["earliest_retained"], "{}", 2
@@ -161,7 +161,7 @@ def _run_clean(target: StatementTarget, given: Given) -> Rows:
 def _run_ttl(target: StatementTarget, given: Given) -> Rows:
     """Returns one row for each dropped partition (`RunTTLProcedure`, 1.2.0)."""
     chosen = {"strategy": given["ttl_policy"] or None, "retain_days": given["retain_days"]}
-    report = _service(target, "ttl", _options(given), **chosen)
+    report = _service(target, "ttl", options_of(given), **chosen)
     yield from ((path,) for path in report["partitions"])
 
 
@@ -248,7 +248,7 @@ def _drop_partition(target: StatementTarget, given: Given) -> Rows:
 
 def _bucket_rules(target: StatementTarget, given: Given) -> Rows:
     """Shows or changes bucket rules (`PartitionBucketIndexManager`, 1.2.0)."""
-    options = _options(given)
+    options = options_of(given)
     if str(given["rule"]).lower() != _BUCKET_RULE:
         raise ConfigError(f"Cannot use bucket rules of the kind {given['rule']!r}; supported: {_BUCKET_RULE}")
     report = _service(target, "rescale_buckets", options)

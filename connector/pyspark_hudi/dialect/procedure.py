@@ -29,6 +29,8 @@ class Procedure:
     run: Callable[[StatementTarget, Given], Rows]
     compares: bool = False
     """Whether its parameter `path` names another table to compare with."""
+    creates: bool = False
+    """Whether it creates the table, at the path of its parameter `base_path`."""
     takes_more: bool = False
     """Whether it accepts further arguments; otherwise they have no effect."""
 

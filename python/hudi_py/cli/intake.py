@@ -58,6 +58,20 @@ def write(target: CommandTarget, file: str, operation: str, form: str | None, ne
     report(target, result)
 
 
+def bootstrap(target: CommandTarget, source: str, mode: str, regex: str | None, new: TableCreation) -> None:
+    """`hudi-py bootstrap`."""
+    result = hudi_py.bootstrap(
+        target.path,
+        source,
+        mode,
+        target.options,
+        regex=regex,
+        storage_options=target.storage_options,
+        **asdict(new),
+    )
+    report(target, result)
+
+
 def read_rows(file: IO[bytes], form: str, known: pa.Schema | None, name: str) -> Any:
     """Reads the rows of a file as Arrow. Columns of CSV and JSON that the table has are read in its types.
 

@@ -149,6 +149,36 @@ class TableCreation:
     table_version: int | None
 
 
+def _creation_options(body: Body) -> Body:
+    """Options of a new table, passed as one `TableCreation`."""
+
+    @wraps(body)
+    def run(*args: Any, table_version: str | None, **named: Any) -> Any:
+        given = {each.name: named.pop(each.name) for each in fields(TableCreation) if each.name in named}
+        version = None if table_version is None else int(table_version)
+        return body(*args, new=TableCreation(**given, table_version=version), **named)
+
+    options = [
+        click.option("--record-key", type=NAMES, help="New table: columns of the record key."),
+        click.option("--partition-by", type=NAMES, help="New table: columns of the partition path."),
+        click.option(
+            "--ordering-by", type=NAMES, help="New table: columns by which the newest row of a key is chosen."
+        ),
+        click.option(
+            "--type",
+            "table_type",
+            type=click.Choice(["cow", "mor"]),
+            help="New table: copy on write or merge on read.",
+        ),
+        click.option(
+            "--table-version", type=click.Choice(["6", "8", "9"]), help="New table: its version, by default 9."
+        ),
+    ]
+    for option in reversed(options):
+        option(run)
+    return run  # type: ignore[return-value]
+
+
 @table_command(
     _GROUP,
     "write",
@@ -161,16 +191,8 @@ class TableCreation:
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--operation", type=click.Choice(OPERATIONS), default="upsert", show_default=True, help="What to do.")
 @click.option("--from", "form", type=click.Choice(FORMATS), help="Format of the file; by default by its name.")
-@click.option("--record-key", type=NAMES, help="New table: columns of the record key.")
-@click.option("--partition-by", type=NAMES, help="New table: columns of the partition path.")
-@click.option("--ordering-by", type=NAMES, help="New table: columns by which the newest row of a key is chosen.")
-@click.option(
-    "--type", "table_type", type=click.Choice(["cow", "mor"]), help="New table: copy on write or merge on read."
-)
-@click.option("--table-version", type=click.Choice(["6", "8", "9"]), help="New table: its version, by default 9.")
-def write(
-    target: CommandTarget, file: str, operation: str, form: str | None, table_version: str | None, **named: Any
-) -> None:
+@_creation_options
+def write(target: CommandTarget, file: str, operation: str, form: str | None, new: TableCreation) -> None:
     """Write the rows of a file as one commit.
 
     FILE is CSV with a header, JSON with one object per line, Parquet or Arrow; - is standard input. The table is
@@ -178,8 +200,37 @@ def write(
     """
     from hudi_py.cli import intake
 
-    new = TableCreation(**named, table_version=None if table_version is None else int(table_version))
     intake.write(target, file, operation, form, new)
+
+
+@table_command(
+    _GROUP,
+    "bootstrap",
+    examples=[
+        "hudi-py bootstrap /data/trips /data/raw/trips --record-key id --partition-by city --ordering-by ts",
+        "hudi-py bootstrap /data/trips /data/raw/trips --record-key id --mode full_record",
+        "hudi-py bootstrap /data/trips /data/raw/trips --record-key id --partition-by day --regex 'day=202[0-5].*'",
+    ],
+)
+@click.argument("source")
+@click.option(
+    "--mode",
+    type=click.Choice(["metadata_only", "full_record"]),
+    default="metadata_only",
+    show_default=True,
+    help="Leave the rows where they are, or copy them.",
+)
+@click.option("--regex", metavar="REGEX", help="The folders of SOURCE for which the mode is; others get the other one.")
+@_creation_options
+def bootstrap(target: CommandTarget, source: str, mode: str, regex: str | None, new: TableCreation) -> None:
+    """Make a table of Parquet or ORC files.
+
+    SOURCE is the folder of the files, which stay where they are and are never changed. By default the new table has the
+    keys of the rows, and reads their other columns from these files.
+    """
+    from hudi_py.cli import intake
+
+    intake.bootstrap(target, source, mode, regex, new)
 
 
 @table_command(

@@ -33,7 +33,7 @@ PREFIXES = (
     Prefix("hoodie.errortable.", "How error tables are written, which is off."),
     Prefix("hoodie.table.service.manager.", "How to reach the table service manager, which is off."),
     Prefix("hoodie.precommit.validators.", "Parameters of validators, of which there are none."),
-    Prefix("hoodie.bootstrap.", "How a table is bootstrapped, which is off."),
+    Prefix("hoodie.bootstrap.", "How Spark carries a bootstrap out."),
     Prefix("hoodie.deltastreamer.", "Options of another program, Hudi Streamer."),
     Prefix("hoodie.streamer.", "Options of another program, Hudi Streamer."),
     Prefix("hoodie.bucket.index.", "Parameters of the bucket index."),

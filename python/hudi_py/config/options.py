@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from hudi_py.config import (
+    bootstrap,
     clustering,
     compaction,
     concurrency,
@@ -49,6 +50,7 @@ SECTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     "Streaming reads": incremental.STREAM_OPTIONS,
     "Writing": write.OPTIONS,
     "Streaming writes": incremental.SINK_OPTIONS,
+    "Bootstrapping": bootstrap.OPTIONS,
     "Creating a table": table.OPTIONS,
     "Metadata table": indexes.METADATA_OPTIONS,
     "Lock, clock and heartbeat": concurrency.LOCK_OPTIONS,

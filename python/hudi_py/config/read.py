@@ -240,6 +240,11 @@ def column_names(text: str | None) -> list[str] | None:
     return [name for name in names if name]
 
 
+def bootstrap_folders(text: str | None) -> tuple[str, ...]:
+    """The folders of other stores from which sources of a bootstrapped table may be read, by `BOOTSTRAP_SOURCES`."""
+    return tuple(each.strip() for each in (text or "").split(",") if each.strip())
+
+
 def record_keys(text: str | None) -> list[str] | None:
     """Parses the keys in a value of `hoodie.py.read.keys`; None if it is not set."""
     if text is None:

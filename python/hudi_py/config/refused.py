@@ -70,7 +70,6 @@ OPTIONS = (
     ),
     refused("hoodie.metaserver.enabled", "the metaserver is not implemented", _BOTH),
     refused("hoodie.errortable.enable", "error tables are not implemented", _WRITE),
-    refused("hoodie.bootstrap.base.path", "bootstrapping is not implemented", _WRITE, accepts=_EMPTY),
     # writing
     *(
         refused(key, _CLASS, _BOTH, accepts=_HUDIS)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, optional_choice, text
-from hudi_py.model.operation import Operation
+from hudi_py.model.operation import BOOTSTRAP, Operation
 
 _MB = 1024 * 1024
 
@@ -12,12 +12,12 @@ OPERATION = choice(
     "hoodie.datasource.write.operation",
     "What to do with the rows. `insert_overwrite` replaces the partitions that it writes to, `insert_overwrite_table` "
     "the whole table, as mode `overwrite` does with any of the first three (see `hoodie.datasource.overwrite.mode`). "
-    "`delete_partition` deletes the partitions of the rows, or of `hoodie.datasource.write.partitions.to.delete`.",
+    "`delete_partition` deletes the partitions of the rows, or of `hoodie.datasource.write.partitions.to.delete`. "
+    "`bootstrap` takes no rows: it makes a table of the files of `hoodie.bootstrap.base.path`.",
     Scope.WRITE,
     "upsert",
-    tuple(each.value for each in Operation),
+    (*(each.value for each in Operation), BOOTSTRAP),
     not_built={
-        "BOOTSTRAP": "bootstrapping is not implemented",
         "ALTER_SCHEMA": "change the schema with Table.alter, `hudi-py alter` or ALTER TABLE",
     },
 )

@@ -36,6 +36,7 @@ from hudi_py.read.slices.reader import SliceReader
 from hudi_py.read.split import KnownValues, ReadSpec, Split
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
 from hudi_py.storage import FileInfo, FolderStorage, Storage
+from hudi_py.view.bootstrap import BootstrapSources
 
 _LOGGED = (BlockType.AVRO, BlockType.PARQUET, BlockType.HFILE, BlockType.DELETE)
 Mask = npt.NDArray[np.bool_]
@@ -51,7 +52,7 @@ class DataFiles:
     config: TableConfig
     spec: ReadSpec
     """How to read the record key and the filter's columns. `logs` may be None."""
-    sources: Mapping[tuple[str, str], str]
+    sources: BootstrapSources
     """The source of each base file that was bootstrapped without its rows."""
 
     def versions(self, info: FileInfo, place: tuple[str, str]) -> Iterator[pa.Table]:

@@ -104,7 +104,7 @@ def prepare(context: ServiceContext, condition: Condition, keys: frozenset[str] 
         published=needed and published_target(context) is not None,
         savepoints=tuple(_savepoints(context, state, own)),
         in_the_way=tuple(_in_the_way(context, state, found, groups)),
-        outside=tuple(sorted({data.sources[group] for group in groups if group in data.sources})),
+        outside=tuple(sorted({data.sources[group].uri for group in groups if group in data.sources})),
         searched=searched,
     )
     return Prepared(plan, wanted, search, groups, scan.pin)

@@ -8,6 +8,15 @@ from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath
 
 
 @dataclass(frozen=True, slots=True)
+class SourceFile:
+    """The file that a base file was bootstrapped from without its rows."""
+
+    uri: str
+    size: int | None = None
+    """Bytes when it was bootstrapped; None if the bootstrap index does not say."""
+
+
+@dataclass(frozen=True, slots=True)
 class BaseFile:
     """A base file: one version of a file group."""
 
@@ -15,8 +24,8 @@ class BaseFile:
     name: BaseFileName
     size: int
     """Bytes."""
-    source: str | None = None
-    """URI of the source file in a bootstrapped table. It has the rows' own columns; this file has only meta columns."""
+    source: SourceFile | None = None
+    """The source file in a bootstrapped table. It has the rows' own columns; this file has only meta columns."""
 
     @property
     def path(self) -> str:

@@ -21,6 +21,8 @@ Apache Hudi's writers fail if the file groups of those do not exist (seen with 1
 keeps unknown keys."""
 FIRST_WRITE = "hoodie.py.first.write"
 """hudi-py's own key: the write that created the table, as long as nothing is committed."""
+BOOTSTRAP_COPIES = "hoodie.py.bootstrap.copies"
+"""hudi-py's own key: the table is being bootstrapped, and the commit that copies rows comes after that of skeletons."""
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _UNICODE = re.compile(r"[0-9a-fA-F]{4}")

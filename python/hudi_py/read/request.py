@@ -116,7 +116,7 @@ class ScanRequest:
     @property
     def bootstrap_sources(self) -> tuple[str, ...]:
         """Returns URIs of folders of other stores from which sources of a bootstrapped table may be read."""
-        return tuple((self.options.get(read_config.BOOTSTRAP_SOURCES) or "").split(","))
+        return read_config.bootstrap_folders(self.options.get(read_config.BOOTSTRAP_SOURCES))
 
     @classmethod
     def of(cls, options: Options, arguments: ScanArguments | None = None) -> ScanRequest:

@@ -61,7 +61,7 @@ def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str, sou
         if base is not None and base.name.extension == "lance":
             check_lance(uri)
         if base is not None and base.source is not None:
-            check_source(uri, config, base.source, sources)
+            check_source(uri, config, base.source.uri, sources)
 
 
 def text_partition_columns(config: TableConfig) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from datetime import tzinfo
 
 from hudi_py.errors import ConfigError, ConflictError, HudiError, first_line
 from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
-from hudi_py.model.properties import CHECKSUM, FIRST_WRITE, METADATA_TO_MAKE, TableConfig
+from hudi_py.model.properties import BOOTSTRAP_COPIES, CHECKSUM, FIRST_WRITE, METADATA_TO_MAKE, TableConfig
 from hudi_py.timeline.properties import update_table_config
 from hudi_py.timeline.timeline import Pin
 from hudi_py.transaction.conflicts import ConflictPolicy
@@ -20,6 +20,7 @@ from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.view.bootstrap import FULL_INSTANT
 
 _log = logging.getLogger(__name__)
 
@@ -57,12 +58,14 @@ def check_not_made_anew(session: TableSession, known: TableConfig, table: TableC
         )
 
 
-def note_first_commit(table: LockedTable) -> None:
-    """Removes the mark, after a commit and under its lock: from now on the table stays."""
-    if FIRST_WRITE not in table.config.properties:
+def note_first_commit(table: LockedTable, instant: InstantTime) -> None:
+    """Removes the mark, after a commit and under its lock: from now on the table stays. The first of two commits of a
+    bootstrap leaves it."""
+    properties = table.config.properties
+    if FIRST_WRITE not in properties or (BOOTSTRAP_COPIES in properties and instant < FULL_INSTANT):
         return
     try:
-        update_table_config(table.session.storage, {FIRST_WRITE: None})
+        update_table_config(table.session.storage, {FIRST_WRITE: None, BOOTSTRAP_COPIES: None})
     except HudiError as error:  # it does no harm to a table with commits, and the write is committed
         _log.warning("the mark %s stays in the properties of the table: %s", FIRST_WRITE, first_line(error))
 

@@ -11,6 +11,7 @@ from datetime import tzinfo
 from typing import NoReturn
 
 from hudi_py.config import Options
+from hudi_py.config import read as read_config
 from hudi_py.config.write import DROP_INDEXES, DURABLE
 from hudi_py.metadata.files import WriteLister
 from hudi_py.model.instant import CompletionTime
@@ -28,6 +29,7 @@ from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView, StorageLister, load_view
+from hudi_py.view.bootstrap import check_sources
 
 _log = logging.getLogger(__name__)
 
@@ -99,10 +101,12 @@ class TableSession:
 
         Raises:
             TableNotFoundError: there is no table.
+            UnsupportedTableError: the table was bootstrapped from files that must not be read (`check_source`).
         """
         settings = settings if settings is not None else TransactionSettings()
         storage = with_durability(storage, settings.get(DURABLE))
         config = config if config is not None else load_table_config(storage)
+        check_sources(storage, config, read_config.bootstrap_folders(settings.get(read_config.BOOTSTRAP_SOURCES)))
         clock = clock if clock is not None else settings.clock(config)
         return cls(storage, config, clock, settings, metadata, conflict_policy(settings), storage_options)
 

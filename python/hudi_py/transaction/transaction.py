@@ -463,7 +463,7 @@ class WriteTransaction(RunningAction):
         knows_keys = knows_keys and not completed_since(timeline, scope)
         done = self._publish(table, metadata, sidecars=self.sidecars, ids=ids, knows_keys=knows_keys)
         _log_commit(self.storage.uri, self.instant, metadata)
-        note_first_commit(table)
+        note_first_commit(table, self.instant)
         return done
 
     def _warn_left(self, error: OSError) -> None:

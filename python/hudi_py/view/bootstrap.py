@@ -7,26 +7,39 @@ that names the source file of each. Source: `HFileBootstrapIndex`, `BootstrapBas
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.hfile import open_hfile
+from hudi_py.model.files import SourceFile
 from hudi_py.model.layout import BOOTSTRAP_INDEX
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
+from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.records import decode_record
 
 BASE_PATH = "hoodie.bootstrap.base.path"
 METADATA_INSTANT = "00000000000001"
 """Base files of this instant are skeletons (`HoodieTimeline.METADATA_BOOTSTRAP_INSTANT_TS`)."""
+FULL_INSTANT = "00000000000002"
+"""Files of this instant have the rows of a FULL_RECORD bootstrap (`HoodieTimeline.FULL_BOOTSTRAP_INSTANT_TS`)."""
+INDEX_INFO = "INDEX_INFO"
+"""Key in the index's file info: the `HoodieBootstrapIndexInfo`."""
 _INDEX_CLASSES = frozenset(("", "HFileBootstrapIndex"))
-_INDEX_INFO = "INDEX_INFO"
 _INDEX_TYPES = frozenset(("", "HFILE"))
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
 _LOCAL = ("file", "")
 _OPTION = "hoodie.py.read.bootstrap.sources"
+
+BootstrapSources = Mapping[tuple[str, str], SourceFile]
+"""(partition path, file id) to the source file."""
+
+_KEPT: Final = 2
+_LOADED: dict[tuple[str, FileInfo], BootstrapSources] = {}
+"""The indexes read last, by table and index file: an index is written once, and every view of its table needs it."""
+_LOCK: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +54,12 @@ class BootstrapMapping:
     """Path of the source file's folder below `source_base`."""
     source: str
     """URI of the source file."""
+    size: int | None
+    """Bytes of the source file when it was bootstrapped, if the index says."""
 
 
-def load_bootstrap_sources(storage: Storage, config: TableConfig) -> Mapping[tuple[str, str], str]:
-    """Maps (partition path, file id) to the URI of the source file; empty for tables that are not bootstrapped.
+def load_bootstrap_sources(storage: Storage, config: TableConfig) -> BootstrapSources:
+    """Returns the source file of each file group of a METADATA_ONLY bootstrap; empty for tables that are not bootstrapped.
 
     Raises:
         UnsupportedTableError: the table has an index of another kind.
@@ -52,7 +67,19 @@ def load_bootstrap_sources(storage: Storage, config: TableConfig) -> Mapping[tup
     """
     if not has_bootstrap_index(storage, config):
         return {}
-    return {(each.partition, each.file_id): each.source for each in bootstrap_mappings(storage)}
+    found: dict[tuple[str, str], SourceFile] = {}
+    for info in _index_files(storage):
+        with _LOCK:
+            known = _LOADED.get((storage.uri, info))
+        if known is None:
+            mappings = _mappings_of(storage, info)
+            known = {(each.partition, each.file_id): SourceFile(each.source, each.size) for each in mappings}
+            with _LOCK:
+                _LOADED[storage.uri, info] = known
+                for oldest in list(_LOADED)[:-_KEPT]:
+                    del _LOADED[oldest]
+        found.update(known)
+    return found
 
 
 def has_bootstrap_index(storage: Storage, config: TableConfig) -> bool:
@@ -83,15 +110,28 @@ def bootstrap_mappings(storage: Storage) -> Iterator[BootstrapMapping]:
     Raises:
         CorruptFileError: the index cannot be read.
     """
-    for info in storage.list(BOOTSTRAP_INDEX):
-        if info.is_dir or not info.name.endswith(".hfile"):
-            continue
-        context = f"the bootstrap index {storage.uri}/{info.path}"
-        index = open_hfile(storage, info.path, info.size)
-        described = index.info.get(_INDEX_INFO)
-        base = "" if described is None else decode_record(described, context).get("bootstrapBasePath") or ""
-        for value in index.scan().values.to_pylist():
-            yield from _mappings(decode_record(value, context), base, context)
+    for info in _index_files(storage):
+        yield from _mappings_of(storage, info)
+
+
+def _index_files(storage: Storage) -> list[FileInfo]:
+    return [info for info in storage.list(BOOTSTRAP_INDEX) if not info.is_dir and info.name.endswith(".hfile")]
+
+
+def _mappings_of(storage: Storage, info: FileInfo) -> Iterator[BootstrapMapping]:
+    context = f"the bootstrap index {storage.uri}/{info.path}"
+    index = open_hfile(storage, info.path, info.size)
+    described = index.info.get(INDEX_INFO)
+    base = "" if described is None else decode_record(described, context).get("bootstrapBasePath") or ""
+    for value in index.scan().values.to_pylist():
+        yield from _mappings(decode_record(value, context), base, context)
+
+
+def check_sources(storage: Storage, config: TableConfig, allowed: Iterable[str]) -> None:
+    """Checks all source files of a table, as `check_source`, before actions that may read any of them."""
+    folders = tuple(allowed)
+    for source in load_bootstrap_sources(storage, config).values():
+        check_source(storage.uri, config, source.uri, folders)
 
 
 def check_source(uri: str, config: TableConfig, source: str, allowed: Iterable[str]) -> None:
@@ -150,4 +190,5 @@ def _mappings(record: Mapping[str, Any], base: str, context: str) -> Iterator[Bo
         path = (status or {}).get("path") or {}
         if not isinstance(path.get("uri"), str):
             raise CorruptFileError(f"Cannot read {context}: the source of file {file_id} has no path")
-        yield BootstrapMapping(partition, file_id, base, folder, path["uri"])
+        length = (status or {}).get("length")
+        yield BootstrapMapping(partition, file_id, base, folder, path["uri"], length or None)

@@ -109,7 +109,7 @@ class FileSystemView:
         self.replaced = replaced
         """Maps (partition path, file id) to the requested time of the replacecommit that replaced it."""
         self.sources = load_bootstrap_sources(state.storage, state.config)
-        """Maps (partition path, file id) to the URI of a bootstrapped base file's source file."""
+        """Maps (partition path, file id) to the source file of a bootstrapped base file."""
         self._completions = ArchivedCompletions(state)
         self._read_damaged = read_damaged
         self._recorded: RecordedFiles | None = None

@@ -18,7 +18,7 @@ from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
 from hudi_py.model.layout import PROPERTIES
-from hudi_py.model.operation import Operation
+from hudi_py.model.operation import BOOTSTRAP, Operation
 from hudi_py.model.properties import FIRST_WRITE, TableConfig
 from hudi_py.progress import Progress
 from hudi_py.storage import Storage, with_durability
@@ -117,7 +117,7 @@ def create_empty_table(storage: Storage, schema: pa.Schema, options: Options) ->
         raise TableExistsError(
             f"Cannot create a table at {storage.uri}: there is one already; open it, or choose another path"
         )
-    named = _named(storage, options)
+    named = named_options(storage, options)
     columns = normalise_schema(schema)
     made = new_table_schema(TableConfig(table_properties(named)), columns, options)
     config, created = create_table(storage, named, lambda properties: {**properties, CREATE_SCHEMA: made.avro_json})
@@ -200,9 +200,14 @@ def parse_operation(operation: str | Operation | None, options: Options) -> Oper
     """The operation: the argument, else `hoodie.datasource.write.operation`.
 
     Raises:
-        ConfigError: an unknown operation, or argument and option differ.
+        ConfigError: an unknown operation, one without rows, or argument and option differ.
     """
     option = write_config.OPERATION
+    if BOOTSTRAP in (operation, options.get(option)):
+        raise ConfigError(
+            f"Cannot write rows with {option.key}={BOOTSTRAP}: a bootstrap makes a table of files and takes no rows; "
+            "call hudi_py.bootstrap, or df.write with an empty DataFrame"
+        )
     if operation is None:
         return Operation(options.get(option))
     kind = operation if isinstance(operation, Operation) else Operation(option.read(operation, "operation"))
@@ -286,14 +291,14 @@ def open_or_create(
         SchemaMismatchError, UnsupportedTableError: the table cannot have such columns or services.
     """
     if existing is not None and FIRST_WRITE in existing.properties and operation.takes_whole_rows:
-        wanted = table_properties(_named(storage, options))
+        wanted = table_properties(named_options(storage, options))
         existing = None if first.made_anew(storage, existing, wanted) else existing
     if existing is None:
         if not operation.takes_whole_rows:
             raise TableNotFoundError(
                 f"Cannot run {operation.value} on the table at {storage.uri}: there is none; check the path"
             )
-        named = _named(storage, options)
+        named = named_options(storage, options)
         planned = TableConfig(table_properties(named))
         schema = new_table_schema(planned, rows.schema if isinstance(rows, Input) else rows, options)
         for each in after:
@@ -308,7 +313,7 @@ def open_or_create(
     return existing
 
 
-def _named(storage: Storage, options: Options) -> Options:
+def named_options(storage: Storage, options: Options) -> Options:
     """The options of a new table, whose default name is that of its folder."""
     if options.get(table_config.TABLE_NAME):
         return options

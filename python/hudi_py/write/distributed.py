@@ -30,7 +30,7 @@ from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
-from hudi_py.write.api import existing_table, open_or_create
+from hudi_py.write.api import existing_table, open_or_create, parse_operation
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.exchange import write_in_parts, write_routed
 from hudi_py.write.operation import combines, effective_operation, operation_on
@@ -155,7 +155,7 @@ def plan_write(
         SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as `write_rows`.
     """
     check_many_processes(options)
-    requested = effective_operation(Operation(options.get(write_config.OPERATION)), options)
+    requested = effective_operation(parse_operation(None, options), options)
     if overwrite and not requested.takes_whole_rows:
         raise ConfigError(
             f"Cannot write to {path} with mode overwrite and {options.name_of(write_config.OPERATION)} = "

@@ -19,6 +19,7 @@ from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.merge import MergeSettings, merge_settings
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
+from hudi_py.read.slices.base_file import BaseFileReader
 from hudi_py.schema import META_FIELDS, RECORD_KEY, StoredRows
 from hudi_py.schema.meta import compact_json
 from hudi_py.schema.paths import column_of
@@ -223,7 +224,7 @@ def _key_generator(view: FileSystemView, schema: WriteSchema, options: Options) 
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
     keygen = key_generator(config, schema.avro, names_single_key=named, options=options)
     if keygen.single_key_form_varies and StoredRows.of(config).has_meta:
-        found = _existing_form(view, keygen)
+        found = _existing_form(view, keygen, schema.arrow)
         if found is not None:
             keygen = replace(keygen, names_single_key=found)
     _check_keys(config, keygen, schema, options)
@@ -341,7 +342,7 @@ def _needed_to_delete(config: TableConfig, operation: Operation, options: Option
     return [column_of(name, columns) for name in (*keys, *config.partition_fields)]
 
 
-def _existing_form(view: FileSystemView, keygen: KeyGenerator) -> bool | None:
+def _existing_form(view: FileSystemView, keygen: KeyGenerator, schema: pa.Schema) -> bool | None:
     """Whether the single COMPLEX key of existing rows is `field:value`; None if there are no rows.
 
     Compares a key of the newest base file with the value of its column: a bare value may look like the other form.
@@ -355,7 +356,13 @@ def _existing_form(view: FileSystemView, keygen: KeyGenerator) -> bool | None:
                 newest = base
     if newest is None:
         return None
-    for batch in iter_base_batches(view.state.storage, newest.path, [RECORD_KEY, field], batch_rows=1):
+    storage = view.state.storage
+    if newest.source is None:
+        batches = iter_base_batches(storage, newest.path, [RECORD_KEY, field], batch_rows=1)
+    else:  # its columns are in another file
+        wanted = pa.schema([pa.field(RECORD_KEY, pa.string()), schema.field(field)])
+        batches = BaseFileReader(storage, newest).batches(wanted, batch_rows=1)
+    for batch in batches:
         if batch.num_rows and RECORD_KEY in batch.schema.names:
             named = replace(keygen, names_single_key=True).record_keys(batch)[0].as_py()
             return bool(batch.column(batch.schema.get_field_index(RECORD_KEY))[0].as_py() == named)

@@ -142,7 +142,7 @@ INSERT INTO {t} VALUES (1, 'a1');
 == repairs
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
 INSERT INTO {t} VALUES (1, 'a1');
-differs: not-built.md: Not `run_bootstrap`, syncs, audit locks and the `repair_` ones
+differs: not-built.md: Not syncs, audit locks and the `repair_` ones
 CALL repair_add_partition_meta(table => '{t}');
 CALL repair_corrupted_clean_files(table => '{t}');
 

@@ -19,6 +19,7 @@ import hudi_py
 from hudi_py.cli.export import json_rows
 from hudi_py.cli.intake import read_rows
 from tests.golden.tables import Extracted
+from tests.support.sources import source
 from tests.unit.cli.conftest import OPTIONS, Run
 
 KEYS = ("--record-key", "id", "--partition-by", "city", "--ordering-by", "ts")
@@ -209,3 +210,12 @@ def test_rows_of_a_parquet_file_leave_the_memory_once_they_are_read(tmp_path: Pa
         tracemalloc.stop()
     assert count == rows.num_rows
     assert most < rows.nbytes // 2
+
+
+def test_bootstrap(cli: Run, tmp_path: Path) -> None:
+    folder = source(tmp_path / "source", "hive")
+    done = cli("bootstrap", tmp_path / "t", folder, *KEYS, "--type", "mor", "--regex", ".*oslo")
+    assert done.out.startswith("Bootstrap 00000000000002: 12 inserted\n2 files")
+    assert ids(tmp_path / "t") == sorted(f"k{number}" for number in range(12))
+    assert hudi_py.open_table(tmp_path / "t").table_type == "MERGE_ON_READ"
+    assert "there is one already" in cli("bootstrap", tmp_path / "t", folder, *KEYS, code=1).err

@@ -98,7 +98,6 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.ExpressionPayload"),
         ("hoodie.datasource.write.payload.class", "com.example.Mine"),
         ("hoodie.record.merge.mode", "CUSTOM"),
-        ("hoodie.datasource.write.operation", "bootstrap"),
         ("hoodie.logfile.data.block.format", "hfile"),
         ("hoodie.allow.operation.metadata.field", "true"),
         ("hoodie.write.lock.provider", "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"),

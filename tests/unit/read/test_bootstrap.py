@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import hudi_py
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.expressions.filter import parse_filter
-from hudi_py.model.files import BaseFile
+from hudi_py.model.files import BaseFile, SourceFile
 from hudi_py.model.names import PartitionPath, parse_base_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.slices import base_file
@@ -95,7 +96,8 @@ def read(storage: Storage, base: BaseFile, schema: pa.Schema = SCHEMA) -> list[p
 
 def test_batches_of_any_size_stay_side_by_side(folder: Path) -> None:
     storage, base = skeleton(folder)
-    assert base.source == f"{WAS_AT}/source/city=oslo/part-0.parquet"
+    size = (folder / "source" / "city=oslo" / "part-0.parquet").stat().st_size
+    assert base.source == SourceFile(f"{WAS_AT}/source/city=oslo/part-0.parquet", size)
     for rows in (1, 2, 100):
         with BaseFileReader(storage, base) as reader:
             found = pa.Table.from_batches(reader.batches(SCHEMA, batch_rows=rows))
@@ -112,8 +114,11 @@ def test_a_source_that_is_gone_or_another(folder: Path) -> None:
     source = folder / "source" / "city=oslo" / "part-0.parquet"
     rows = pq.read_table(source)
     pq.write_table(rows.slice(0, 5), source)
-    with pytest.raises(CorruptFileError, match="another number of rows"):
+    with pytest.raises(CorruptFileError, match=r"bytes, but had \d+ when it was bootstrapped"):
         read(storage, base)
+    assert base.source is not None
+    with pytest.raises(CorruptFileError, match="another number of rows"):
+        read(storage, replace(base, source=SourceFile(base.source.uri)))
     source.unlink()
     with pytest.raises(CorruptFileError, match=r"source file:/data/bootstrap/source/.* is missing"):
         read(storage, base)
@@ -192,8 +197,86 @@ def test_values_of_source_folders() -> None:
     assert folder_values("file:/a=7/f.parquet", batch, schema) is batch
 
 
-def test_bootstrapped_tables_are_not_written(folder: Path) -> None:
-    with pytest.raises(UnsupportedTableError, match="it was bootstrapped from /data/bootstrap/source"):
-        hudi_py.write(
-            str(folder / "mor9"), pa.table({"id": ["k1"], "name": ["x"], "n": [1], "ts": [9], "city": ["oslo"]})
-        )
+def sources(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for name in ("source", "flat") for path in (folder / name).rglob("*.parquet")}
+
+
+def content(table: hudi_py.Table, **query: Any) -> dict[str, tuple[Any, ...]]:
+    rows = table.scan(columns=["id", "name", "n", "city"], **query).to_table().to_pylist()
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: (row["name"], row["n"], row["city"]) for row in rows}
+
+
+INDEXES = {
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "more"),
+    [
+        ("mor9", "SIMPLE", {}),
+        ("mor9", "RECORD_INDEX", INDEXES),
+        ("mor9", "BLOOM", INDEXES),
+        ("cow6", "GLOBAL_BLOOM", {}),
+        ("cow6", "SIMPLE", INDEXES),
+    ],
+)
+def test_writes_and_services(folder: Path, name: str, index: str, more: Mapping[str, str]) -> None:
+    """Every service of a bootstrapped table, whose sources stay as they are."""
+    before, path = sources(folder), str(folder / name)
+    options = {"hoodie.index.type": index, "hoodie.metadata.enable": "true", **more}
+    expected = content(hudi_py.open_table(path))
+    rows = pa.table({"id": ["k1", "k30"], "name": ["x", "y"], "n": [100, 101], "ts": [9, 9], "city": ["oslo", "oslo"]})
+    result = hudi_py.write(path, rows, options=options)
+    assert result.num_updated in (1, None)
+    expected |= {"k1": ("x", 100, "oslo"), "k30": ("y", 101, "oslo")}
+    table = hudi_py.open_table(path, options=options)
+    assert content(table) == expected
+    assert content(table, filter="n = 100") == {"k1": ("x", 100, "oslo")}
+    assert content(table, filter="n = 11") == {key: row for key, row in expected.items() if row[1] == 11}
+    assert table.metadata.verify().ok
+    table.delete_where("id = 'k3'")
+    del expected["k3"]
+    if name == "mor9":
+        assert table.compact(options={"hoodie.compact.inline.max.delta.commits": "1"}).instant is not None
+        assert content(table) == content(table, query_type="read_optimized") == expected
+    table.cluster(options={"hoodie.clustering.plan.strategy.sort.columns": "n"})
+    assert content(table) == expected
+    cleaned = table.clean(options={"hoodie.clean.commits.retained": "1", "hoodie.clean.automatic": "true"})
+    hudi_py.write(path, rows.slice(0, 1), options=options)
+    table.clean(options={"hoodie.clean.commits.retained": "1"})
+    assert not list((folder / name).rglob("*_00000000000001.parquet")), cleaned
+    assert content(table) == expected
+    assert table.metadata.verify().ok
+    assert sources(folder) == before
+
+
+def test_a_source_elsewhere_is_refused_before_a_write_begins(folder: Path) -> None:
+    properties = folder / "mor9" / ".hoodie" / "hoodie.properties"
+    properties.write_text(properties.read_text().replace("/data/bootstrap/source", "/other"))
+    files = sorted(folder.rglob("*"))
+    rows = pa.table({"id": ["k1"], "name": ["x"], "n": [1], "ts": [9], "city": ["oslo"]})
+    for act in (lambda: hudi_py.write(str(folder / "mor9"), rows), hudi_py.open_table(str(folder / "mor9")).compact):
+        with pytest.raises(UnsupportedTableError, match="which is not below hoodie.bootstrap.base.path=/other;"):
+            act()
+    assert sorted(folder.rglob("*")) == files
+
+
+def test_a_plan_cannot_name_another_source(folder: Path) -> None:
+    """The source is that of the index, whatever a plan says."""
+    row = pa.table({"id": ["k8"], "name": ["x"], "n": [8], "ts": [9], "city": ["rome"]})
+    hudi_py.write(str(folder / "mor9"), row, options={"hoodie.metadata.enable": "false"})
+    table = hudi_py.open_table(str(folder / "mor9"))
+    expected = content(table)
+    instant = table.compaction.schedule(options={"hoodie.compact.inline.max.delta.commits": "1"})
+    assert instant is not None
+    storage = open_storage(str(folder / "mor9"))
+    path = next(info.path for info in storage.walk(".hoodie") if info.name.startswith(f"{instant}.compaction"))
+    plan = storage.read(path)
+    assert b"city=rome/part-0" in plan
+    storage.put(path, plan.replace(b"city=rome/part-0", b"city=oslo/part-0"))
+    table.compaction.run(instant)
+    assert content(table) == expected

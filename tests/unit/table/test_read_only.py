@@ -23,7 +23,6 @@ READ_ONLY = [
     {"hoodie.partition.metafile.use.base.format": "true", "hoodie.table.base.file.format": "ORC"},
     {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "all"},
     {"hoodie.table.keygenerator.type": "GLOBAL_DELETE"},
-    {"hoodie.bootstrap.base.path": "/source"},
     {"hoodie.record.merge.mode": "CUSTOM", "hoodie.compaction.payload.class": "com.example.Own"},
 ]
 OF_SETTINGS = READ_ONLY[-1:]

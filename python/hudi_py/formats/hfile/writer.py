@@ -10,6 +10,7 @@ import io
 import struct
 import time
 import zlib
+from collections.abc import Mapping
 from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
@@ -61,6 +62,7 @@ _INFO_ORDER: Final = (
     "maxRecordKey",
     "KEY_VALUE_VERSION",
     "MAX_MEMSTORE_TS_KEY",
+    "INDEX_INFO",
     "hfile.CREATE_TIME_TS",
 )
 """Possible names in the file info, in the order of Java's hash map."""
@@ -78,7 +80,8 @@ class HFileWriter:
         self,
         sink: BinaryIO,
         *,
-        schema_json: str,
+        schema_json: str | None = None,
+        info: Mapping[str, bytes] | None = None,
         compression: Compression = "GZ",
         block_bytes: int = BLOCK_BYTES,
         bloom: BloomConfig | None = None,
@@ -88,7 +91,8 @@ class HFileWriter:
         """
         Args:
             sink: the output; `close` leaves it open.
-            schema_json: Avro schema of the values, stored in the file info.
+            schema_json: Avro schema of the values, stored in the file info; None: values that have their own.
+            info: what else the file info has.
             block_bytes: maximum size of a data block, unless a single entry is larger.
             bloom: size of the filter over the keys, for base files; None for log blocks.
             min_max: whether to store the smallest and greatest key, for base files.
@@ -97,7 +101,9 @@ class HFileWriter:
         self.num_entries = 0
         self.num_bytes = 0
         self._sink = sink
-        self._schema = schema_json
+        self._more = dict(info or {})
+        if schema_json is not None:
+            self._more["schema"] = schema_json.encode()
         self._codec = GZIP if compression == "GZ" else NO_COMPRESSION
         self._block_bytes = block_bytes
         self._bloom = BloomFilter(bloom) if bloom is not None else None
@@ -252,7 +258,7 @@ class HFileWriter:
         count = max(self.num_entries, 1)
         created = self._created_ms if self._created_ms is not None else time.time_ns() // 1_000_000
         found = {
-            "schema": self._schema.encode(),
+            **self._more,
             "hfile.LASTKEY": _row(self._last_key) if self.num_entries else b"",
             "hfile.AVG_KEY_LEN": struct.pack(">i", self._key_bytes // count),
             "hfile.AVG_VALUE_LEN": struct.pack(">i", self._value_bytes // count),

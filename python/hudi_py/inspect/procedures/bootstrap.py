@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import Final
 
 from hudi_py.errors import ConfigError
@@ -38,7 +37,7 @@ def _show_mapping(table: Opened, given: Given) -> Rows:
         )
     wanted = {part.strip() for part in ids.split(",")}
     rows = [
-        astuple(item)
+        (item.partition, item.file_id, item.source_base, item.source_partition, item.source)
         for item in mappings
         if (not partition or item.partition == partition) and (not ids or item.file_id in wanted)
     ]

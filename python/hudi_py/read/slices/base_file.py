@@ -124,7 +124,7 @@ class BaseFileReader:
         names = schema.names if history is None or source is not None else history.columns(instant, schema.names)
         for batch in self._stored(names, batch_rows, row_groups):
             if source is not None:
-                yield conform(folder_values(source, batch, schema), schema, context=source)
+                yield conform(folder_values(source.uri, batch, schema), schema, context=source.uri)
             elif history is None:
                 yield conform(batch, schema, context=path)
             else:
@@ -197,21 +197,28 @@ def folder_values(source: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.R
 def _source_batches(
     storage: Storage, base_file: BaseFile, columns: Collection[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    uri = base_file.source
-    assert uri is not None
+    source = base_file.source
+    assert source is not None
+    uri = source.uri
     folder, _, name = uri.rpartition("/")
     if extension_of(name) not in _SOURCE_FORMATS:
         raise UnsupportedTableError(
             f"Cannot read bootstrap base file {base_file.path}: its source {uri} is neither a .parquet nor an .orc "
             "file, the only ones supported"
         )
-    try:
-        yield from iter_base_batches(open_beside(storage, folder), name, columns, batch_rows=batch_rows)
-    except FileNotFoundError as error:
+    beside = open_beside(storage, folder)
+    info = beside.stat(name)
+    if info is None:
         raise CorruptFileError(
             f"Cannot read bootstrap base file {base_file.path}: its source {uri} is missing; a table of a "
             "METADATA_ONLY bootstrap needs the files it was made from: put the file back"
-        ) from error
+        )
+    if source.size not in (None, info.size):
+        raise CorruptFileError(
+            f"Cannot read bootstrap base file {base_file.path}: its source {uri} has {info.size} bytes, but had "
+            f"{source.size} when it was bootstrapped; rows are found by their position in it: put the old file back"
+        )
+    yield from iter_base_batches(beside, name, columns, batch_rows=batch_rows)
 
 
 def _side_by_side(
@@ -227,6 +234,7 @@ def _side_by_side(
         right = right.slice(rows) if right is not None and right.num_rows > rows else next(source, None)
     if left is not None or right is not None:
         raise CorruptFileError(
-            f"Cannot read bootstrap base file {base_file.path}: its source {base_file.source} has another number of "
-            "rows; was it rewritten?"
+            f"Cannot read bootstrap base file {base_file.path}: its source "
+            f"{base_file.source.uri if base_file.source is not None else ''} has another number of rows; was it "
+            "rewritten?"
         )

@@ -320,7 +320,7 @@ def _operation(slice_: FileSlice, max_file_size: int) -> CompactionOperation:
         base_file=str(base.name) if base is not None else None,
         log_files=tuple(str(log.name) for log in slice_.log_files),
         metrics=slice_metrics((slice_,), max_file_size),
-        bootstrap_file=base.source if base is not None else None,
+        bootstrap_file=None if base is None or base.source is None else base.source.uri,
     )
 
 

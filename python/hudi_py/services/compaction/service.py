@@ -168,7 +168,7 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
         HistoryCleanedError: a file of the plan is missing.
     """
     started = time.monotonic()
-    whole = slice_of(context.storage, planned.unit, planned.sizes)
+    whole = slice_of(context, planned.unit, planned.sizes)
     base = whole.base_file
     publication, settings, token = planned.running.publication, planned.work.settings, str(TaskId.fresh(planned.number))
     extension = planned.work.attempt.config.base_file_extension

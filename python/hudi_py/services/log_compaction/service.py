@@ -180,7 +180,7 @@ def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rew
         HistoryCleanedError: a file of the plan is missing.
     """
     started = time.monotonic()
-    whole = slice_of(context.storage, planned.unit, planned.sizes)
+    whole = slice_of(context, planned.unit, planned.sizes)
     publication = planned.running.publication
     token = str(TaskId.fresh(planned.number))
     permit = publication.permit_log_file(whole.partition, whole.file_id, token, new_group=False)

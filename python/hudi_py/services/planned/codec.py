@@ -11,11 +11,13 @@ from hudi_py.errors import ConfigError, CorruptFileError, HistoryCleanedError
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.pending_plans import PendingPlans, check_partition, read_plan
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import request, requested_path
+from hudi_py.view.bootstrap import METADATA_INSTANT, load_bootstrap_sources
 
 PlanT = TypeVar("PlanT")
 UnitT = TypeVar("UnitT")
@@ -76,15 +78,17 @@ def missing_file(storage: Storage, do: str, partition: str, error: FileNotFoundE
 
 
 def slice_of(
-    storage: Storage, operation: CompactionOperation, sizes: Mapping[str, int], do: str = "compact"
+    context: ServiceContext, operation: CompactionOperation, sizes: Mapping[str, int], do: str = "compact"
 ) -> FileSlice:
     """The files of an operation, with their sizes: those of `sizes`, by path, or of the storage. `do`: for errors.
+
+    The source of a bootstrapped base file is that of the bootstrap index, whatever the plan says.
 
     Raises:
         CorruptFileError: a name in the plan is not that of a file of the group, or its partition is none.
         HistoryCleanedError: a file is missing.
     """
-    partition = PartitionPath(operation.partition_path)
+    storage, partition = context.storage, PartitionPath(operation.partition_path)
     check_partition(partition, f"{do} {storage.uri} by its plan")
     base: BaseFile | None = None
     if operation.base_file is not None:
@@ -92,7 +96,10 @@ def slice_of(
         if found is None or found.file_id != operation.file_id:
             raise _misnamed(storage, operation, operation.base_file, do)
         size = _size(storage, join_path(partition, operation.base_file), sizes, do)
-        base = BaseFile(partition, found, size, operation.bootstrap_file)
+        source = None
+        if found.instant == METADATA_INSTANT:
+            source = load_bootstrap_sources(storage, context.session.config).get((partition, found.file_id))
+        base = BaseFile(partition, found, size, source)
     logs = []
     for name in operation.log_files:
         log = parse_log_file_name(name)

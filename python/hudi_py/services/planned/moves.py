@@ -85,7 +85,7 @@ def _named(storage: Storage, slice_: FileSlice) -> ClusteringSlice:
         file_id=slice_.file_id,
         base_path="" if base is None else f"{uri}/{base.path}",
         log_paths=tuple(f"{uri}/{log.path}" for log in reversed(slice_.log_files)),
-        bootstrap_file="" if base is None or base.source is None else base.source,
+        bootstrap_file="" if base is None or base.source is None else base.source.uri,
     )
 
 
@@ -333,7 +333,7 @@ class UnitFiles(Generic[Settings]):
     def rows(self, number: int, columns: tuple[str, ...] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the merged rows of a slice with their meta columns, or at least their keys; or with some columns."""
         storage, files = self._context.storage, self.files
-        whole = slice_of(storage, self.planned.unit.slices[number].as_operation(), self.planned.sizes, "cluster")
+        whole = slice_of(self._context, self.planned.unit.slices[number].as_operation(), self.planned.sizes, "cluster")
         spec = self.settings.rewrite.spec(storage, files.keyed_schema, files.stored.key_fields, columns)
         try:
             with SliceReader(storage, Split.of(spec, whole)) as reader:

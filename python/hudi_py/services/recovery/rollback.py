@@ -24,12 +24,11 @@ from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.recovery.plan import check_logs
 from hudi_py.transaction.recovery.rollback import find_rollback, rollback_instant
 from hudi_py.transaction.session import LockedTable
+from hudi_py.view.bootstrap import FULL_INSTANT
 
 _Evidence = str | tuple[str, str]
 """A file name, or a file id with the instant of a base file; without an instant, any file of the group."""
-_LAST_BOOTSTRAP = "00000000000002"
 _WITH_NEWER = Remedy("set with_newer=True", cli="give --with-newer", sql="call run_service with with_newer => true")
-"""The last instant time reserved for bootstraps (`HoodieTimeline.FULL_BOOTSTRAP_INSTANT_TS`)."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -162,7 +161,7 @@ def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant 
             "log compactions and clusterings can be rolled back",
             instant=found.time,
         )
-    if found.time <= _LAST_BOOTSTRAP:
+    if found.time <= FULL_INSTANT:
         raise ConfigError(
             f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: it is a bootstrap, whose "
             "index would have to be removed too; create the table again",

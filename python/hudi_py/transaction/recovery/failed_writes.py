@@ -13,6 +13,7 @@ from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.layout import BACKUP, marker_folder
+from hudi_py.model.properties import BOOTSTRAP_COPIES, FIRST_WRITE
 from hudi_py.model.words import visible
 from hudi_py.storage import Storage
 from hudi_py.timeline.pending_plans import check_rollback_plan
@@ -21,7 +22,7 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import inflight_path, remove_pending, requested_path
 from hudi_py.transaction.owner.claim import PLANNED, claimant, holder, remove_write_folder, sweep_vanished
 from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms
-from hudi_py.transaction.owner.identity import WriterIdentity
+from hudi_py.transaction.owner.identity import WriterIdentity, parse_writer, process_identity
 from hudi_py.transaction.recovery.restore import (
     completed_restore_of,
     finish_restore,
@@ -32,6 +33,7 @@ from hudi_py.transaction.recovery.rollback import (
     rollback_instant,
 )
 from hudi_py.transaction.session import LockedTable, TableSession
+from hudi_py.view.bootstrap import FULL_INSTANT
 
 _log = logging.getLogger(__name__)
 
@@ -110,6 +112,7 @@ def recovered(
     *,
     beside: bool = False,
     keep_failed: bool = False,
+    bootstraps: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[LockedTable]:
     """Locks the table once no write is pending.
@@ -120,9 +123,10 @@ def recovered(
     Args:
         beside: leaves live writes alone, if the session's conflict policy allows for concurrent writers.
         keep_failed: leaves failed writes pending (policy NEVER, `CleanerUtils.rollbackFailedWrites`, 1.2.0).
+        bootstraps: rolls failed bootstraps back as well; the caller removes the rest of the table.
 
     Raises:
-        ConflictError: a pending write is alive; names its instant.
+        ConflictError: a pending write is alive, or the table's bootstrap has failed; names its instant.
         LockError: the lock could not be acquired in time.
         UnsupportedTableError: the table version can only be read.
     """
@@ -148,6 +152,8 @@ def recovered(
                 alone = not beside or session.conflicts.one_at_a_time
                 living = [write for write in writes if write not in dead] if alone else []
             if not living:
+                if not bootstraps:
+                    _refuse_half_bootstrapped(table, purpose)
                 if keep_failed:
                     dead = []
                 for write in reversed(dead):  # newest first, as Java requires
@@ -163,6 +169,30 @@ def recovered(
         _show_wait(living[0], expiry_ms, first=not shown)
         shown = True
         sleep(_POLL_S)
+
+
+def bootstrap_left(table: LockedTable) -> InstantTime | None:
+    """The commit that the bootstrap of a table still lacks, as it was killed or is under way; None if it lacks none."""
+    for instant in table.timeline.pending:
+        if instant.time <= FULL_INSTANT:
+            return instant.time
+    if BOOTSTRAP_COPIES not in table.config.properties:
+        return None
+    done = any(instant.time == FULL_INSTANT for instant in table.timeline.write_completed)
+    return None if done else InstantTime(FULL_INSTANT)
+
+
+def _refuse_half_bootstrapped(table: LockedTable, purpose: str) -> None:
+    """Refuses to work on what a killed bootstrap left. Apache Hudi undoes it, and goes on with an empty table."""
+    left = bootstrap_left(table)
+    maker = parse_writer(table.config.properties.get(FIRST_WRITE, ""))
+    own = maker is not None and maker.process == process_identity() and not maker.provably_dead
+    if left is not None and not own:
+        raise ConflictError(
+            f"Cannot {purpose} of {table.session.storage.uri}: its bootstrap was not completed, and only some rows may "
+            "be there; bootstrap it again, which first removes what there is, or remove the table",
+            instant=left,
+        )
 
 
 @contextmanager

@@ -32,10 +32,12 @@ from hudi_py.transaction.owner.identity import (
     new_writer_id,
     parse_writer,
 )
-from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.recovery.failed_writes import bootstrap_left, recovered
+from hudi_py.transaction.recovery.rollback import rollback_instant
 from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import StorageLister
+from hudi_py.view.bootstrap import FULL_INSTANT
 from hudi_py.write.rows.input import Input
 from hudi_py.write.rows.keygen import KeyGenerator
 from hudi_py.write.table.evolution import WriteSchema
@@ -74,6 +76,10 @@ class FirstWrite:
         maker = parse_writer(config.properties.get(FIRST_WRITE, ""))
         return maker is not None and maker.id == self.owner.id
 
+    def end(self) -> None:
+        """Note that the process no longer works on the table."""
+        end_work(self.owner.id)
+
     @contextmanager
     def taken_back(self, storage: Storage, config: TableConfig) -> Iterator[None]:
         """Takes the table back if it made it and what is done with it fails."""
@@ -85,7 +91,7 @@ class FirstWrite:
                 self.take_back(storage, config)
             raise
         finally:
-            end_work(self.owner.id)
+            self.end()
 
     def take_back(self, storage: Storage, config: TableConfig) -> None:
         """Removes the table that it made, unless something came to it since. What fails leaves the mark: the next first
@@ -120,6 +126,35 @@ class FirstWrite:
                 _remove(table)
         except ConflictError:  # a write to it is under way
             return False
+        return True
+
+    def bootstrapped_anew(self, storage: Storage, config: TableConfig) -> bool:
+        """Removes what a killed bootstrap left of a table, or any first write that committed nothing.
+
+        Returns:
+            False: the table stays, because there is more in it, or it was made otherwise.
+
+        Raises:
+            ConflictError: the bootstrap, or a write, is under way.
+            LockError: the table lock could not be acquired in time.
+        """
+        maker = parse_writer(config.properties.get(FIRST_WRITE, ""))
+        if maker is None or not self._is_dead(storage, maker):
+            return False
+        with self._session(storage, config).locked("look at what a killed bootstrap left") as table:
+            left = bootstrap_left(table)
+        with recovered(self._session(storage, config), "bootstrap the table anew", bootstraps=True) as table:
+            if table.config.properties.get(FIRST_WRITE) != config.properties[FIRST_WRITE]:
+                return False
+            done = [each for each in table.timeline.write_completed if each.time <= FULL_INSTANT]
+            if left is not None:
+                for instant in reversed(done):
+                    rollback_instant(table, instant)
+                table = table.reread()
+            if not _nothing_came(table):
+                return False
+            _log.warning("removing what the killed %s left at %s", maker, storage.uri)
+            _remove(table)
         return True
 
     def _is_dead(self, storage: Storage, maker: WriterIdentity) -> bool:
@@ -188,7 +223,8 @@ def remove(storage: Storage, path: str, *, is_folder: bool) -> None:
 
 def _nothing_came(table: LockedTable) -> bool:
     """Whether the table has had nothing but writes that were rolled back."""
-    return all(instant.action is Action.ROLLBACK and instant.completed for instant in table.timeline.instants)
+    undoing = (Action.ROLLBACK, Action.RESTORE)
+    return all(instant.action in undoing and instant.completed for instant in table.timeline.instants)
 
 
 def _remove(table: LockedTable) -> None:

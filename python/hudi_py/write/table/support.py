@@ -48,12 +48,6 @@ def check_files_writable(config: TableConfig, do: str) -> None:
         UnsupportedTableError: names the property.
     """
     check_metafiles(config, do)
-    source = config.properties.get("hoodie.bootstrap.base.path", "").strip()
-    if source:
-        raise UnsupportedTableError(
-            f"Cannot {do} the table '{config.name}': it was bootstrapped from {source} (hoodie.bootstrap.base.path); "
-            "such tables can only be read; use Apache Hudi for it"
-        )
     if config.base_file_format not in WRITTEN:
         raise UnsupportedTableError(
             f"Cannot {do} the table '{config.name}': its base files are {config.base_file_format}; supported: "

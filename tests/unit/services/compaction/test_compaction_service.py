@@ -21,7 +21,6 @@ from hudi_py.errors import (
     HistoryCleanedError,
     LockError,
     RolledBackError,
-    UnsupportedTableError,
 )
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import parse_log_file_name
@@ -35,7 +34,6 @@ from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.properties import update_table_config
 from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.owner.identity import end_work
 from hudi_py.transaction.protocols import NoMetadata
@@ -493,11 +491,4 @@ def test_tables_of_apache_hudi(name: str, tmp_path: Path) -> None:
 def test_a_log_that_was_cut_is_not_compacted(tmp_path: Path) -> None:
     path = tables.load()["v6_mor_torn_log"].extract(tmp_path)
     with pytest.raises(CorruptFileError, match="of its 1670 bytes"):
-        ALWAYS.schedule(ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), NoMetadata()))
-
-
-def test_what_would_be_lost_is_refused_by_name(tmp_path: Path) -> None:
-    path = tables.load()["v9_mor_cdc_op_key"].extract(tmp_path)
-    update_table_config(LocalStorage(str(path)), {"hoodie.bootstrap.base.path": "/source"})
-    with pytest.raises(UnsupportedTableError, match=r"hoodie\.bootstrap\.base\.path"):
         ALWAYS.schedule(ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), NoMetadata()))

@@ -1,0 +1,107 @@
+"""Writes the bootstrap index: which file of the source has the rows of each file group (`HFileBootstrapIndexWriter`,
+Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from hudi_py.formats.hfile import HFileWriter
+from hudi_py.model.layout import BOOTSTRAP_FILES, BOOTSTRAP_INDEX
+from hudi_py.storage import FileInfo, Storage
+from hudi_py.timeline.records import encode_record
+from hudi_py.view.bootstrap import INDEX_INFO, METADATA_INSTANT, BootstrapMapping
+
+_NAME: Final = f"00000000-0000-0000-0000-000000000000-0_1-0-1_{METADATA_INSTANT}.hfile"
+_BLOCK_BYTES: Final = 33_554_432
+"""What Hadoop says of files of the local file system and of object stores."""
+
+
+def write_bootstrap_index(storage: Storage, base: str, files: Sequence[tuple[BootstrapMapping, FileInfo]]) -> None:
+    """Write both files of the index.
+
+    Args:
+        base: the source's path, as the table's properties have it.
+        files: the file groups, each with the file of the source as it was listed.
+    """
+    partitions: dict[str, list[tuple[BootstrapMapping, FileInfo]]] = {}
+    for each in files:
+        partitions.setdefault(each[0].partition, []).append(each)
+    _write(
+        storage,
+        f"{BOOTSTRAP_INDEX}/{_NAME}",
+        base,
+        (
+            (
+                f"part={partition}",
+                encode_record(
+                    "HoodieBootstrapPartitionMetadata",
+                    {
+                        "version": None,
+                        "bootstrapPartitionPath": found[0][0].source_partition,
+                        "partitionPath": partition,
+                        "fileIdToBootstrapFile": {mapping.file_id: _status(mapping, info) for mapping, info in found},
+                    },
+                ),
+            )
+            for partition, found in partitions.items()
+        ),
+    )
+    _write(
+        storage,
+        f"{BOOTSTRAP_FILES}/{_NAME}",
+        base,
+        (
+            (
+                f"part={mapping.partition};fileid={mapping.file_id}",
+                encode_record(
+                    "HoodieBootstrapFilePartitionInfo",
+                    {
+                        "version": None,
+                        "bootstrapPartitionPath": mapping.source_partition,
+                        "bootstrapFileStatus": _status(mapping, info),
+                        "partitionPath": mapping.partition,
+                    },
+                ),
+            )
+            for mapping, info in files
+        ),
+    )
+
+
+def _write(storage: Storage, path: str, base: str, entries: Iterable[tuple[str, bytes]]) -> None:
+    ordered = sorted((key.encode(), value) for key, value in entries)
+    described = {
+        "version": 1,
+        "bootstrapBasePath": base,
+        "createdTimestamp": time.time_ns() // 1_000_000,
+        "numKeys": len(ordered),
+    }
+    with storage.open_output(path) as sink:
+        writer = HFileWriter(
+            sink, info={INDEX_INFO: encode_record("HoodieBootstrapIndexInfo", described)}, compression="NONE"
+        )
+        keys, values = ([entry[at] for entry in ordered] for at in (0, 1))
+        writer.add(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
+        writer.close()
+
+
+def _status(mapping: BootstrapMapping, info: FileInfo) -> dict[str, Any]:
+    """The `HoodieFileStatus` of a file."""
+    return {
+        "version": None,
+        "path": {"version": 1, "uri": mapping.source},
+        "length": info.size,
+        "isDir": False,
+        "blockReplication": 1,
+        "blockSize": _BLOCK_BYTES,
+        "modificationTime": info.modified_ms,
+        "accessTime": info.modified_ms,
+        "permission": None,
+        "owner": None,
+        "group": None,
+        "symlink": None,
+    }

@@ -1,0 +1,314 @@
+"""What a bootstrap makes of each file of its source: the mode, the partition, and the table's schema.
+
+Sources: `BootstrapModeSelector` and its classes, `BootstrapPartitionPathTranslator`, `HoodieBootstrapSchemaProvider`
+(Apache Hudi 1.2.0), which takes the schema of one file. Here it is that of all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from hudi_py.config import Options
+from hudi_py.config import bootstrap as bootstrap_config
+from hudi_py.config import table as table_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError, first_line
+from hudi_py.model.names import PartitionPath
+from hudi_py.model.properties import TableConfig
+from hudi_py.schema import conform
+from hudi_py.view.bootstrap import BASE_PATH
+from hudi_py.write.bootstrap.source import OriginalFile, Source, named_parts, positional_parts
+from hudi_py.write.rows.input import normalise_schema
+from hudi_py.write.rows.keygen import KeyGenerator, key_generator
+from hudi_py.write.settings import new_table_schema
+from hudi_py.write.table.evolution import WriteSchema, write_schema
+from hudi_py.write.table.properties import table_properties
+
+_INDEX_CLASS = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file that gets a skeleton."""
+
+    file: OriginalFile
+    partition: PartitionPath
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapPlan:
+    """What a bootstrap makes of its source."""
+
+    source: Source
+    options: Options
+    """Those of the table and of its writes."""
+    schema: WriteSchema
+    skeletons: tuple[PlannedFile, ...]
+    """The files whose rows stay where they are."""
+    copied: tuple[OriginalFile, ...]
+    """The files whose rows are copied."""
+    positional: bool
+    """Whether partition columns have the texts of folders that do not name them."""
+
+    @classmethod
+    def of(cls, source: Source, options: Options) -> BootstrapPlan:
+        """Plan a bootstrap.
+
+        Args:
+            options: of the new table, with its name.
+
+        Raises:
+            ConfigError: options contradict each other or the source.
+            SchemaMismatchError: files of the source do not go together, or have columns that no table has.
+            UnsupportedTableError: the table could not be written, or its skeletons not be read.
+        """
+        options = _with_format(_with_keygen(options), source)
+        modes = _modes(source.folders, options)
+        skeletons = [file for file in source.files if modes[file.folder] == bootstrap_config.METADATA_ONLY]
+        copied = tuple(file for file in source.files if modes[file.folder] != bootstrap_config.METADATA_ONLY)
+        planned = TableConfig(table_properties(options))
+        if skeletons:
+            _check_skeletons(planned, options)
+        schema, positional = _schema(source, planned, options, named_only=bool(skeletons))
+        options = _with_path_style(source, skeletons or copied, planned, schema, options, refuse=bool(skeletons))
+        decoded = options.get(bootstrap_config.TRANSLATOR) == bootstrap_config.DECODED_TRANSLATOR
+        return cls(
+            source,
+            options,
+            schema,
+            tuple(PlannedFile(file, _translated(file.folder, decoded)) for file in skeletons),
+            copied,
+            positional,
+        )
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's properties that bootstraps add."""
+        version = self.options.get(table_config.TABLE_VERSION)
+        index = {"hoodie.bootstrap.index.type": "HFILE"}
+        if version < 8:
+            index = {"hoodie.bootstrap.index.class": _INDEX_CLASS}
+        return {BASE_PATH: self.source.base, **index}
+
+    def copied_rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the files that are copied, in the table's types. Raises as `OriginalFile.batches`."""
+        fields = self.options.get(table_config.PARTITION_PATH)
+        for file in self.copied:
+            texts = positional_parts(file.folder, fields) if self.positional else {}
+            for batch in file.batches(self.schema.arrow):
+                yield self.schema.conform(_with_texts(batch, texts, self.schema.arrow))
+
+
+def _with_texts(batch: pa.RecordBatch, texts: Mapping[str, str | None], schema: pa.Schema) -> pa.RecordBatch:
+    for name, text in texts.items():
+        if name not in batch.schema.names:
+            field = schema.field(name)
+            batch = batch.append_column(field, pa.repeat(pa.scalar(text, field.type), batch.num_rows))
+    return batch
+
+
+def _with_keygen(options: Options) -> Options:
+    """The options with the key generator that those of bootstraps name."""
+    pairs = (
+        (bootstrap_config.BOOTSTRAP_KEYGEN_CLASS, table_config.KEYGEN_CLASS),
+        (bootstrap_config.BOOTSTRAP_KEYGEN_TYPE, table_config.KEYGEN_TYPE),
+    )
+    for own, option in pairs:
+        asked, known = options.get(own), options.get(option)
+        if asked and known and asked != known:
+            raise ConfigError(
+                f"Cannot bootstrap with {own.key}={asked} and {option.key}={known}: rows that are written later would "
+                "get other keys; give the same, or one of them"
+            )
+        if asked:
+            options = options.replace({option: asked})
+    return options
+
+
+def _with_format(options: Options, source: Source) -> Options:
+    """The options with the format of the source's files, which skeletons have too."""
+    found, option = source.extension.upper(), table_config.BASE_FILE_FORMAT
+    if options.given(option) and options.get(option) != found:
+        raise ConfigError(
+            f"Cannot bootstrap from {source.base} with {options.name_of(option)}={options.get(option)}: its files are "
+            f"{found}, and those of the table have the same format; leave the option out"
+        )
+    return options.replace({option: found})
+
+
+def _modes(folders: Sequence[str], options: Options) -> dict[str, str]:
+    """The mode of each folder of the source."""
+    selector = options.get(bootstrap_config.SELECTOR)
+    if selector != bootstrap_config.REGEX_SELECTOR:
+        every = selector == bootstrap_config.METADATA_SELECTOR
+        return dict.fromkeys(folders, bootstrap_config.METADATA_ONLY if every else bootstrap_config.FULL_RECORD)
+    text, matching = options.get(bootstrap_config.REGEX), options.get(bootstrap_config.REGEX_MODE)
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise ConfigError(
+            f"Cannot bootstrap with {bootstrap_config.REGEX.key}={text!r}: it is no regular expression ({error})"
+        ) from None
+    both = (bootstrap_config.METADATA_ONLY, bootstrap_config.FULL_RECORD)
+    other = both[0] if matching == both[1] else both[1]
+    return {folder: matching if pattern.fullmatch(folder) else other for folder in folders}
+
+
+def _check_skeletons(config: TableConfig, options: Options) -> None:
+    """Refuses tables whose files cannot be skeletons."""
+    wrong = None
+    if not options.get(table_config.RECORD_KEY):
+        wrong = f"without {table_config.RECORD_KEY.key}: files of the source have no keys that are generated"
+    elif not options.get(table_config.META_FIELDS):
+        wrong = f"with {table_config.META_FIELDS.key}=false: the files of the table have nothing but meta columns"
+    elif config.drops_partition_columns:
+        wrong = f"with {table_config.DROP_PARTITION_COLUMNS.key}=true: files of the source stay as they are"
+    elif options.get(write_config.INDEX_TYPE) == "BUCKET":
+        wrong = f"with {write_config.INDEX_TYPE.key}=BUCKET: a file of the source has keys of several buckets"
+    if wrong is not None:
+        raise UnsupportedTableError(
+            f"Cannot bootstrap METADATA_ONLY {wrong}; leave it as it is by default, or bootstrap FULL_RECORD"
+        )
+
+
+def _schema(source: Source, config: TableConfig, options: Options, *, named_only: bool) -> tuple[WriteSchema, bool]:
+    """The table's schema, and whether partition columns get the texts of folders that do not name them.
+
+    Columns of folders that no file has are text, as those of Apache Hudi.
+
+    Args:
+        named_only: whether only folders that name columns give values.
+    """
+    different = source.schemas()
+    fields, folders = config.partition_fields, source.folders
+    stored = {field.name: field.type for _, schema in different for field in normalise_schema(schema)}
+    named = [name for name in named_parts(folders[0]) if all(name in named_parts(folder) for folder in folders)]
+    absent = [name for name in fields if name not in stored and name not in named and "." not in name]
+    positional = bool(absent) and not named_only and all(positional_parts(folder, fields) for folder in folders)
+    if absent and not positional:
+        raise ConfigError(
+            f"Cannot bootstrap from {source.base} with the partition column '{absent[0]}': it is neither in the files "
+            f"nor named by their folders, such as {folders[0] or 'the folder itself'} ({absent[0]}=...); choose other "
+            "partition columns, or bootstrap FULL_RECORD, which takes values of folders such as 2026/01 as well"
+        )
+    of_folders = [pa.field(name, stored.get(name, pa.string())) for name in (*(absent if positional else ()), *named)]
+    schema: WriteSchema | None = None
+    for file, found in different:
+        try:
+            own = normalise_schema(found)
+            incoming = pa.schema([*own, *(field for field in of_folders if field.name not in own.names)])
+            if schema is None:
+                schema = new_table_schema(config, incoming, options)
+            else:
+                fixed = (*config.record_key_fields, *fields)
+                schema = write_schema(schema.avro, incoming, config.name, set_null_for_missing=True, fixed=fixed)
+            _check_alike(own, schema.arrow)
+        except SchemaMismatchError as error:
+            raise SchemaMismatchError(f"Cannot bootstrap from {file.uri}: {first_line(error)}") from error
+    assert schema is not None
+    for file, found in different if named_only else ():
+        try:
+            conform(_empty(found), pa.schema([each for each in schema.arrow if each.name in found.names]))
+        except SchemaMismatchError as error:
+            raise SchemaMismatchError(
+                f"Cannot bootstrap {file.uri} METADATA_ONLY: {first_line(error)}; bootstrap it FULL_RECORD, which "
+                "converts values"
+            ) from error
+    return schema, positional
+
+
+def _check_alike(own: pa.Schema, table: pa.Schema) -> None:
+    """Refuses a column of a file that would become text of numbers, or the like: values are widened only."""
+    for field in own:
+        kind = table.field(field.name).type
+        if not field.type.equals(kind) and pa.types.is_string(kind):
+            raise SchemaMismatchError(
+                f"Column '{field.name}' is {field.type} in it, and {kind} in others; files of a table have one "
+                "type, or narrower and wider numbers"
+            )
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def _with_path_style(
+    source: Source,
+    files: Sequence[OriginalFile],
+    config: TableConfig,
+    schema: WriteSchema,
+    options: Options,
+    *,
+    refuse: bool,
+) -> Options:
+    """The options with the style of partition paths by which rows get the folders in which the source has them: later
+    writes must find their keys there. Apache Hudi leaves that to the options.
+
+    Args:
+        refuse: whether it is an error that there is none.
+    """
+    if not config.partition_fields:
+        nested = next((file.folder for file in files if file.folder), None)
+        if nested is not None and refuse:
+            raise ConfigError(
+                f"Cannot bootstrap from {source.base} without partition columns: it has the folder {nested}; set "
+                f"{table_config.PARTITION_PATH.key}"
+            )
+        return options
+    samples = list(_samples(files, schema, config))
+    decoded = options.get(bootstrap_config.TRANSLATOR) == bootstrap_config.DECODED_TRANSLATOR
+    hive, encoded = table_config.HIVE_STYLE, table_config.URL_ENCODE
+    choices = [(options.get(each),) if options.given(each) else (False, True) for each in (hive, encoded)]
+    wrong = ""
+    for style in product(*choices):
+        asked = options.replace({hive: str(style[0]).lower(), encoded: str(style[1]).lower()})
+        keygen = key_generator(TableConfig(table_properties(asked)), schema.avro, options=asked)
+        wrong = _difference(samples, keygen, decoded)
+        if not wrong:
+            return asked
+    if refuse:
+        raise ConfigError(
+            f"Cannot bootstrap from {source.base} with the partition columns {','.join(config.partition_fields)}: "
+            f"{wrong}; later writes would not find the rows; give the partition columns whose values the folders have, "
+            f"leave {hive.key} and {encoded.key} out, or bootstrap FULL_RECORD"
+        )
+    return options
+
+
+def _samples(
+    files: Sequence[OriginalFile], schema: WriteSchema, config: TableConfig
+) -> Iterator[tuple[OriginalFile, pa.RecordBatch]]:
+    """A row of each folder, with the partition columns."""
+    names = key_generator(config, schema.avro).partition_columns(schema.arrow)
+    seen: set[str] = set()
+    for file in files:
+        if file.folder in seen:
+            continue
+        for batch in file.batches(schema.arrow, names, batch_rows=1):
+            if batch.num_rows:
+                seen.add(file.folder)
+                yield file, schema.conform_some(batch.slice(0, 1), names)
+                break
+
+
+def _difference(samples: Sequence[tuple[OriginalFile, pa.RecordBatch]], keygen: KeyGenerator, decoded: bool) -> str:
+    """How the paths of rows differ from where they are; empty if they do not."""
+    for file, row in samples:
+        try:
+            path = keygen.partition_paths(row)[0].as_py()
+        except (ConfigError, SchemaMismatchError) as error:
+            return first_line(error)
+        if path != _translated(file.folder, decoded):
+            return f"a row of {file.info.path} belongs to the partition '{path}'"
+    return ""
+
+
+def _translated(folder: str, decoded: bool) -> PartitionPath:
+    """The partition of a folder of the source."""
+    return PartitionPath(unquote(folder) if decoded else folder)

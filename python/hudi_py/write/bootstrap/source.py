@@ -1,0 +1,190 @@
+"""The files that a table is made of, and the rows in them (`BootstrapUtils`, Apache Hudi 1.2.0).
+
+Apache Hudi takes the files of the deepest folders and leaves others out. Here, files at several levels and files of
+other formats are refused. Names that begin with `.` or `_` are hidden, as for Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.formats.base.files import extension_of, iter_base_batches, read_footer
+from hudi_py.model.layout import META_FOLDER
+from hudi_py.model.names import NULL_PARTITION
+from hudi_py.read.slices.base_file import folder_values
+from hudi_py.schema import META_FIELDS
+from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage.threads import in_threads, when_remote
+
+FORMATS = ("parquet", "orc")
+_LOCAL = re.compile(r"file:/*(?=/)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class OriginalFile:
+    """A file of the source."""
+
+    source: Source
+    info: FileInfo
+
+    @cached_property
+    def uri(self) -> str:
+        """As Apache Hudi's index names it: with a scheme, and nothing of it encoded."""
+        return f"{self.source.uri}/{self.info.path}"
+
+    @property
+    def folder(self) -> str:
+        """Path of its folder below that of the source."""
+        return self.info.path.rpartition("/")[0]
+
+    def schema(self) -> pa.Schema:
+        """Columns in the file. Raises CorruptFileError."""
+        return read_footer(self.source.storage, self.info.path).schema
+
+    def batches(
+        self, schema: pa.Schema, columns: Collection[str] | None = None, *, batch_rows: int = 1 << 16
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in the types of the file, with values of its folders (`name=value`) for columns of `schema`
+        that it lacks; columns that it lacks otherwise are left out.
+
+        Raises:
+            ConflictError, CorruptFileError: it is gone, damaged, or was changed since it was listed.
+        """
+        names = schema.names if columns is None else columns
+        wanted = pa.schema([schema.field(name) for name in names])
+        for batch in iter_base_batches(self.source.storage, self.info.path, names, batch_rows=batch_rows):
+            yield folder_values(self.uri, batch, wanted)
+        self.check_unchanged()
+
+    def check_unchanged(self) -> None:
+        """Raises ConfigError if it is not what it was when the source was listed."""
+        if self.source.storage.stat(self.info.path) != self.info:
+            raise ConfigError(
+                f"Cannot bootstrap from {self.uri}: the file was changed meanwhile; bootstrap when nothing writes to "
+                "the source any more"
+            )
+
+
+@dataclass(frozen=True)
+class Source:
+    """A folder of files."""
+
+    storage: Storage
+    base: str
+    """Its path as it was given, made absolute; the table's properties store it."""
+    infos: tuple[FileInfo, ...]
+    extension: str
+
+    @classmethod
+    def of(cls, storage: Storage, base: str) -> Source:
+        """The files below a folder.
+
+        Args:
+            storage: of the folder.
+            base: its path or URI, as it was given.
+
+        Raises:
+            ConfigError: there are no files, or files at several levels.
+            UnsupportedTableError: it is a Hudi table, or has files that are neither Parquet nor ORC, or both.
+        """
+        found = list(_listed(storage, base))
+        kinds: dict[str, str] = {}
+        for info in found:
+            kinds.setdefault(extension_of(info.name), info.path)
+        strange = next((path for kind, path in kinds.items() if kind not in FORMATS), None)
+        if strange is not None or len(kinds) > 1:
+            what = f"the file {strange}" if strange is not None else " and ".join(kinds.values())
+            raise UnsupportedTableError(
+                f"Cannot bootstrap from {base}: it has {what}; supported: files that end with .parquet, or all with "
+                ".orc; those whose names begin with '.' or '_' are left out"
+            )
+        if not found:
+            raise ConfigError(f"Cannot bootstrap from {base}: there are no .parquet or .orc files; check the path")
+        levels: dict[int, str] = {}
+        for info in found:
+            levels.setdefault(info.path.count("/"), info.path)
+        if len(levels) > 1:
+            raise ConfigError(
+                f"Cannot bootstrap from {base}: it has files at several levels, {levels[min(levels)]} and "
+                f"{levels[max(levels)]}; all must be as deep below it, as partitions are"
+            )
+        return cls(storage, base, tuple(sorted(found)), next(iter(kinds)))
+
+    @cached_property
+    def uri(self) -> str:
+        """The folder with its scheme, without a slash at the end."""
+        base = self.base.rstrip("/")
+        return f"file:{base}" if base.startswith("/") else _LOCAL.sub("file:", base, count=1)
+
+    @cached_property
+    def files(self) -> tuple[OriginalFile, ...]:
+        return tuple(OriginalFile(self, info) for info in self.infos)
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Paths of the folders with files, below that of the source."""
+        return tuple(dict.fromkeys(file.folder for file in self.files))
+
+    def schemas(self) -> list[tuple[OriginalFile, pa.Schema]]:
+        """The different schemas of the files, each with the first file that has it.
+
+        Raises:
+            UnsupportedTableError: a file has a meta column.
+            CorruptFileError: a file is damaged.
+        """
+        different: list[tuple[OriginalFile, pa.Schema]] = []
+        for file, schema in zip(self.files, in_threads(OriginalFile.schema, self.files), strict=True):
+            if not any(schema.equals(known) for _, known in different):
+                different.append((file, schema.remove_metadata()))
+        for file, schema in different:
+            meta = next((name for name in schema.names if name in META_FIELDS), None)
+            if meta is not None:
+                raise UnsupportedTableError(
+                    f"Cannot bootstrap from {file.uri}: it has the column {meta}, so it is of a Hudi table; supported: "
+                    "files of other tables; read its rows with hudi_py.open_table and write them to a new table"
+                )
+        return different
+
+
+def named_parts(folder: str) -> dict[str, str]:
+    """The columns that a folder names (`name=value`), with their texts."""
+    parts = (part.partition("=") for part in folder.split("/"))
+    return {name: unquote(text) for name, separator, text in parts if separator and name}
+
+
+def positional_parts(folder: str, fields: Sequence[str]) -> dict[str, str | None]:
+    """Partition columns with the texts of a folder that names no columns: part by part, or as a whole if there is one
+    column. Empty if they do not go together."""
+    if not folder or "=" in folder:
+        return {}
+    parts = [folder] if len(fields) == 1 else folder.split("/")
+    if len(parts) != len(fields):
+        return {}
+    return {name: None if text == NULL_PARTITION else text for name, text in zip(fields, parts, strict=True)}
+
+
+def _listed(storage: Storage, base: str) -> Iterator[FileInfo]:
+    folders = [""]
+    while folders:
+        below: list[str] = []
+        for children in when_remote(storage, storage.list, folders):
+            for info in children:
+                if info.is_dir and info.name == META_FOLDER:
+                    raise UnsupportedTableError(
+                        f"Cannot bootstrap from {base}: it is or holds a Hudi table ({info.path}); supported: folders "
+                        "of Parquet or ORC files"
+                    )
+                if info.name.startswith(".") or (info.name.startswith("_") and "=" not in info.name):
+                    continue
+                if info.is_dir:
+                    below.append(info.path)
+                else:
+                    yield info
+        folders = below
