@@ -59,7 +59,7 @@ class BootstrapMapping:
 
 
 def load_bootstrap_sources(storage: Storage, config: TableConfig) -> BootstrapSources:
-    """Returns the source file of each file group of a METADATA_ONLY bootstrap; empty for tables that are not bootstrapped.
+    """Returns the source file of each file group of a METADATA_ONLY bootstrap; empty if it has none.
 
     Raises:
         UnsupportedTableError: the table has an index of another kind.
