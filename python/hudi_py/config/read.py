@@ -241,7 +241,7 @@ def column_names(text: str | None) -> list[str] | None:
 
 
 def bootstrap_folders(text: str | None) -> tuple[str, ...]:
-    """The folders of other stores from which sources of a bootstrapped table may be read, by `BOOTSTRAP_SOURCES`."""
+    """Returns the folders of other stores from which sources of a bootstrapped table may be read."""
     return tuple(each.strip() for each in (text or "").split(",") if each.strip())
 
 

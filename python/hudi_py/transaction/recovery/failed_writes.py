@@ -172,7 +172,7 @@ def recovered(
 
 
 def bootstrap_left(table: LockedTable) -> InstantTime | None:
-    """The commit that the bootstrap of a table still lacks, as it was killed or is under way; None if it lacks none."""
+    """Returns the commit that the bootstrap of a table lacks, if it was killed or is under way; else None."""
     for instant in table.timeline.pending:
         if instant.time <= FULL_INSTANT:
             return instant.time

@@ -21,7 +21,7 @@ _BLOCK_BYTES: Final = 33_554_432
 
 
 def write_bootstrap_index(storage: Storage, base: str, files: Sequence[tuple[BootstrapMapping, FileInfo]]) -> None:
-    """Write both files of the index.
+    """Writes both files of the index.
 
     Args:
         base: the source's path, as the table's properties have it.
@@ -90,7 +90,7 @@ def _write(storage: Storage, path: str, base: str, entries: Iterable[tuple[str, 
 
 
 def _status(mapping: BootstrapMapping, info: FileInfo) -> dict[str, Any]:
-    """The `HoodieFileStatus` of a file."""
+    """Returns the `HoodieFileStatus` of a file."""
     return {
         "version": None,
         "path": {"version": 1, "uri": mapping.source},

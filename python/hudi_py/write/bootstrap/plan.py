@@ -58,7 +58,7 @@ class BootstrapPlan:
 
     @classmethod
     def of(cls, source: Source, options: Options) -> BootstrapPlan:
-        """Plan a bootstrap.
+        """Plans a bootstrap.
 
         Args:
             options: of the new table, with its name.
@@ -89,7 +89,7 @@ class BootstrapPlan:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The table's properties that bootstraps add."""
+        """Returns the table's properties that bootstraps add."""
         version = self.options.get(table_config.TABLE_VERSION)
         index = {"hoodie.bootstrap.index.type": "HFILE"}
         if version < 8:
@@ -97,7 +97,7 @@ class BootstrapPlan:
         return {BASE_PATH: self.source.base, **index}
 
     def copied_rows(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the files that are copied, in the table's types. Raises as `OriginalFile.batches`."""
+        """Yields the rows of the files that are copied, in the table's types. Raises as `OriginalFile.batches`."""
         fields = self.options.get(table_config.PARTITION_PATH)
         for file in self.copied:
             texts = positional_parts(file.folder, fields) if self.positional else {}
@@ -114,7 +114,7 @@ def _with_texts(batch: pa.RecordBatch, texts: Mapping[str, str | None], schema: 
 
 
 def _with_keygen(options: Options) -> Options:
-    """The options with the key generator that those of bootstraps name."""
+    """Returns the options with the key generator that those of bootstraps name."""
     pairs = (
         (bootstrap_config.BOOTSTRAP_KEYGEN_CLASS, table_config.KEYGEN_CLASS),
         (bootstrap_config.BOOTSTRAP_KEYGEN_TYPE, table_config.KEYGEN_TYPE),
@@ -132,7 +132,7 @@ def _with_keygen(options: Options) -> Options:
 
 
 def _with_format(options: Options, source: Source) -> Options:
-    """The options with the format of the source's files, which skeletons have too."""
+    """Returns the options with the format of the source's files, which skeletons have too."""
     found, option = source.extension.upper(), table_config.BASE_FILE_FORMAT
     if options.given(option) and options.get(option) != found:
         raise ConfigError(
@@ -143,7 +143,7 @@ def _with_format(options: Options, source: Source) -> Options:
 
 
 def _modes(folders: Sequence[str], options: Options) -> dict[str, str]:
-    """The mode of each folder of the source."""
+    """Returns the mode of each folder of the source."""
     selector = options.get(bootstrap_config.SELECTOR)
     if selector != bootstrap_config.REGEX_SELECTOR:
         every = selector == bootstrap_config.METADATA_SELECTOR
@@ -178,7 +178,7 @@ def _check_skeletons(config: TableConfig, options: Options) -> None:
 
 
 def _schema(source: Source, config: TableConfig, options: Options, *, named_only: bool) -> tuple[WriteSchema, bool]:
-    """The table's schema, and whether partition columns get the texts of folders that do not name them.
+    """Returns the table's schema, and whether partition columns get the texts of folders that do not name them.
 
     Columns of folders that no file has are text, as those of Apache Hudi.
 
@@ -247,8 +247,8 @@ def _with_path_style(
     *,
     refuse: bool,
 ) -> Options:
-    """The options with the style of partition paths by which rows get the folders in which the source has them: later
-    writes must find their keys there. Apache Hudi leaves that to the options.
+    """Returns the options with the style of partition paths that gives rows the folders in which the source has them:
+    later writes must find their keys there. Apache Hudi leaves that to the options.
 
     Args:
         refuse: whether it is an error that there is none.
@@ -284,7 +284,7 @@ def _with_path_style(
 def _samples(
     files: Sequence[OriginalFile], schema: WriteSchema, config: TableConfig
 ) -> Iterator[tuple[OriginalFile, pa.RecordBatch]]:
-    """A row of each folder, with the partition columns."""
+    """Yields a row of each folder, with the partition columns."""
     names = key_generator(config, schema.avro).partition_columns(schema.arrow)
     seen: set[str] = set()
     for file in files:
@@ -298,7 +298,7 @@ def _samples(
 
 
 def _difference(samples: Sequence[tuple[OriginalFile, pa.RecordBatch]], keygen: KeyGenerator, decoded: bool) -> str:
-    """How the paths of rows differ from where they are; empty if they do not."""
+    """Tells how the paths of rows differ from where they are; empty if they do not."""
     for file, row in samples:
         try:
             path = keygen.partition_paths(row)[0].as_py()
@@ -310,5 +310,5 @@ def _difference(samples: Sequence[tuple[OriginalFile, pa.RecordBatch]], keygen: 
 
 
 def _translated(folder: str, decoded: bool) -> PartitionPath:
-    """The partition of a folder of the source."""
+    """Returns the partition of a folder of the source."""
     return PartitionPath(unquote(folder) if decoded else folder)

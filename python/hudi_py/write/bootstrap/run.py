@@ -48,7 +48,7 @@ _WRITES = Operation.BULK_INSERT
 def bootstrap_options(
     options: Mapping[str, Any] | None, *, source: str | None = None, mode: str | None = None, regex: str | None = None
 ) -> dict[str, Any]:
-    """The options of a bootstrap with its arguments among them; see `hudi_py.bootstrap`.
+    """Returns the options of a bootstrap with its arguments among them; see `hudi_py.bootstrap`.
 
     Raises:
         ConfigError: the mode is unknown, or an argument contradicts an option.
@@ -88,7 +88,7 @@ def bootstrap_table(
     storage_options: Mapping[str, str] | None = None,
     clock: InstantClock | None = None,
 ) -> WriteResult:
-    """Make a table of the files below `hoodie.bootstrap.base.path`. For the other arguments see `write_rows`.
+    """Makes a table of the files below `hoodie.bootstrap.base.path`. For the other arguments see `write_rows`.
 
     Raises:
         TableExistsError: there is a table at the path.
@@ -127,7 +127,7 @@ def bootstrap_table(
 
 
 def _write_skeletons(session: TableSession, plan: BootstrapPlan) -> tuple[WriteResult, Committed] | None:
-    """The commit of the files whose rows stay where they are."""
+    """Commits skeletons of the files whose rows stay where they are."""
     if not plan.skeletons:
         return None
     progress = Progress.on_terminal(f"bootstrap {session.config.name}")
@@ -164,7 +164,7 @@ def _write_skeletons(session: TableSession, plan: BootstrapPlan) -> tuple[WriteR
 
 
 def _copy_rows(session: TableSession, plan: BootstrapPlan) -> tuple[WriteResult, Committed] | None:
-    """The commit of the rows that are copied, a bulk insert."""
+    """Commits the rows that are copied, as a bulk insert."""
     if not plan.copied:
         return None
     progress = Progress.on_terminal(f"bootstrap {session.config.name}")
@@ -192,7 +192,7 @@ def _copy_rows(session: TableSession, plan: BootstrapPlan) -> tuple[WriteResult,
 
 
 def _together(results: Sequence[WriteResult]) -> WriteResult:
-    """The result of both commits: the times of the last one."""
+    """Returns the result of both commits, with the times of the last one."""
     return replace(
         results[-1],
         num_inserted=sum(each.num_inserted or 0 for each in results),

@@ -44,14 +44,14 @@ class SkeletonContext(FileContext):
         self.range_columns = ()
 
     def new_file_id(self) -> FileId:
-        """Return the id of a file group, which in bootstraps has no number at its end."""
+        """Returns the id of a file group, which in bootstraps has no number at its end."""
         return FileId(str(uuid.uuid4()))
 
 
 def write_skeleton(
     context: SkeletonContext, settings: WriteSettings, planned: PlannedFile
 ) -> tuple[WriteStat, BootstrapMapping]:
-    """Write the skeleton of a file.
+    """Writes the skeleton of a file.
 
     Raises:
         ConfigError: a row belongs to another partition than that of its folder, or the file was changed meanwhile.

@@ -36,26 +36,27 @@ class OriginalFile:
 
     @cached_property
     def uri(self) -> str:
-        """As Apache Hudi's index names it: with a scheme, and nothing of it encoded."""
+        """Returns its URI as Apache Hudi's index names it: with a scheme, and nothing of it encoded."""
         return f"{self.source.uri}/{self.info.path}"
 
     @property
     def folder(self) -> str:
-        """Path of its folder below that of the source."""
+        """Returns the path of its folder below that of the source."""
         return self.info.path.rpartition("/")[0]
 
     def schema(self) -> pa.Schema:
-        """Columns in the file. Raises CorruptFileError."""
+        """Returns the columns in the file. Raises CorruptFileError."""
         return read_footer(self.source.storage, self.info.path).schema
 
     def batches(
         self, schema: pa.Schema, columns: Collection[str] | None = None, *, batch_rows: int = 1 << 16
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in the types of the file, with values of its folders (`name=value`) for columns of `schema`
+        """Yields the rows in the types of the file, with values of its folders (`name=value`) for columns of `schema`
         that it lacks; columns that it lacks otherwise are left out.
 
         Raises:
-            ConflictError, CorruptFileError: it is gone, damaged, or was changed since it was listed.
+            ConfigError: it was changed since it was listed.
+            CorruptFileError, FileNotFoundError: it is damaged or gone.
         """
         names = schema.names if columns is None else columns
         wanted = pa.schema([schema.field(name) for name in names])
@@ -64,7 +65,7 @@ class OriginalFile:
         self.check_unchanged()
 
     def check_unchanged(self) -> None:
-        """Raises ConfigError if it is not what it was when the source was listed."""
+        """Checks that the file is what it was when the source was listed. Raises ConfigError."""
         if self.source.storage.stat(self.info.path) != self.info:
             raise ConfigError(
                 f"Cannot bootstrap from {self.uri}: the file was changed meanwhile; bootstrap when nothing writes to "
@@ -84,7 +85,7 @@ class Source:
 
     @classmethod
     def of(cls, storage: Storage, base: str) -> Source:
-        """The files below a folder.
+        """Lists the files below a folder.
 
         Args:
             storage: of the folder.
@@ -119,7 +120,7 @@ class Source:
 
     @cached_property
     def uri(self) -> str:
-        """The folder with its scheme, without a slash at the end."""
+        """Returns the folder with its scheme, without a slash at the end."""
         base = self.base.rstrip("/")
         return f"file:{base}" if base.startswith("/") else _LOCAL.sub("file:", base, count=1)
 
@@ -129,11 +130,11 @@ class Source:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Paths of the folders with files, below that of the source."""
+        """Returns the paths of the folders with files, below that of the source."""
         return tuple(dict.fromkeys(file.folder for file in self.files))
 
     def schemas(self) -> list[tuple[OriginalFile, pa.Schema]]:
-        """The different schemas of the files, each with the first file that has it.
+        """Returns the different schemas of the files, each with the first file that has it.
 
         Raises:
             UnsupportedTableError: a file has a meta column.
@@ -154,14 +155,14 @@ class Source:
 
 
 def named_parts(folder: str) -> dict[str, str]:
-    """The columns that a folder names (`name=value`), with their texts."""
+    """Returns the columns that a folder names (`name=value`), with their texts."""
     parts = (part.partition("=") for part in folder.split("/"))
     return {name: unquote(text) for name, separator, text in parts if separator and name}
 
 
 def positional_parts(folder: str, fields: Sequence[str]) -> dict[str, str | None]:
-    """Partition columns with the texts of a folder that names no columns: part by part, or as a whole if there is one
-    column. Empty if they do not go together."""
+    """Returns partition columns with the texts of a folder that names no columns: part by part, or as a whole if there
+    is one column. Empty if they do not go together."""
     if not folder or "=" in folder:
         return {}
     parts = [folder] if len(fields) == 1 else folder.split("/")

@@ -77,7 +77,7 @@ class FirstWrite:
         return maker is not None and maker.id == self.owner.id
 
     def end(self) -> None:
-        """Note that the process no longer works on the table."""
+        """Notes that the process no longer works on the table."""
         end_work(self.owner.id)
 
     @contextmanager
