@@ -24,6 +24,11 @@ from tests.support.sources import contents, rows, source
 
 DATA = Path(__file__).parents[1] / "read" / "data" / "bootstrap"
 BARE = {"hoodie.metadata.enable": "false"}
+INDEXED = {
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+}
 NAMES = {"record_key": "id", "partition_by": "city", "ordering_by": "ts"}
 
 
@@ -49,6 +54,7 @@ ALL = {f"k{each}": (each, "oslo" if each < 7 else "rome") for each in range(12)}
 def test_a_table_of_files(tmp_path: Path, style: str, extension: str, version: int, kind: str, mode: str) -> None:
     folder, path = source(tmp_path / "source", style, extension), tmp_path / "t"
     before = contents(folder)
+    options = INDEXED if (version, kind) == (9, "mor") else {}
     partition = None if style == "flat" and mode == "metadata_only" else "city"
     made = hudi_py.bootstrap(
         path,
@@ -59,6 +65,7 @@ def test_a_table_of_files(tmp_path: Path, style: str, extension: str, version: i
         ordering_by="ts",
         table_type=kind,
         table_version=version,
+        options=options,
     )
     instant = "00000000000001" if mode == "metadata_only" else "00000000000002"
     assert (made.operation, made.instant, made.num_inserted, made.num_files) == ("bootstrap", instant, 12, 2)
@@ -68,7 +75,7 @@ def test_a_table_of_files(tmp_path: Path, style: str, extension: str, version: i
     assert hudi_py.doctor(path).healthy
     assert table.properties["hoodie.bootstrap.base.path"] == str(folder)
     for ids, city in (([1, 20], "oslo"), ([8], "rome")):
-        written = hudi_py.write(path, rows(ids, city, n=100))
+        written = hudi_py.write(path, rows(ids, city, n=100), options=options)
         assert written.num_updated == 1
     expected = ALL | {"k1": (100, "oslo"), "k20": (100, "oslo"), "k8": (100, "rome")}
     assert content(path) == expected
