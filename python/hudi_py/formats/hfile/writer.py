@@ -274,7 +274,7 @@ class HFileWriter:
         return found
 
 
-def write_hfile(keys: pa.Array, values: pa.Array, *, schema_json: str, **settings: Any) -> bytes:
+def write_hfile(keys: pa.Array, values: pa.Array, *, schema_json: str | None = None, **settings: Any) -> bytes:
     """Encodes a complete HFile in memory, for log blocks. For arguments, `settings` and errors see `HFileWriter`."""
     sink = io.BytesIO()
     writer = HFileWriter(sink, schema_json=schema_json, **settings)

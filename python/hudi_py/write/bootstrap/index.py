@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hudi_py.formats.hfile import HFileWriter
+from hudi_py.formats.hfile import write_hfile
 from hudi_py.model.layout import BOOTSTRAP_FILES, BOOTSTRAP_INDEX
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.records import encode_record
@@ -80,13 +80,11 @@ def _write(storage: Storage, path: str, base: str, entries: Iterable[tuple[str, 
         "createdTimestamp": time.time_ns() // 1_000_000,
         "numKeys": len(ordered),
     }
-    with storage.open_output(path) as sink:
-        writer = HFileWriter(
-            sink, info={INDEX_INFO: encode_record("HoodieBootstrapIndexInfo", described)}, compression="NONE"
-        )
-        keys, values = ([entry[at] for entry in ordered] for at in (0, 1))
-        writer.add(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
-        writer.close()
+    keys, values = ([entry[at] for entry in ordered] for at in (0, 1))
+    info = {INDEX_INFO: encode_record("HoodieBootstrapIndexInfo", described)}
+    # whole or not at all: whoever opens the table reads it, also to remove what a killed bootstrap left
+    content = write_hfile(pa.array(keys, pa.binary()), pa.array(values, pa.binary()), info=info, compression="NONE")
+    storage.put(path, content)
 
 
 def _status(mapping: BootstrapMapping, info: FileInfo) -> dict[str, Any]:

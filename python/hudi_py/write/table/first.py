@@ -139,8 +139,14 @@ class FirstWrite:
             LockError: the table lock could not be acquired in time.
         """
         maker = parse_writer(config.properties.get(FIRST_WRITE, ""))
-        if maker is None or not self._is_dead(storage, maker):
+        if maker is None:
             return False
+        if not self._is_dead(storage, maker):
+            raise ConflictError(
+                f"Cannot bootstrap a table at {storage.uri}: {maker} is making one; wait until it is done, then choose "
+                "another path (if it has died, it counts as failed after "
+                f"{self.settings.heartbeat_expiry_ms / 1000:.0f} s)"
+            )
         with self._session(storage, config).locked("look at what a killed bootstrap left") as table:
             left = bootstrap_left(table)
         with recovered(self._session(storage, config), "bootstrap the table anew", bootstraps=True) as table:
