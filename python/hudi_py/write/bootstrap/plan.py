@@ -27,7 +27,7 @@ from hudi_py.write.bootstrap.source import OriginalFile, Source, named_parts, po
 from hudi_py.write.rows.input import normalise_schema
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.settings import new_table_schema
-from hudi_py.write.table.evolution import WriteSchema, write_schema
+from hudi_py.write.table.evolution import EvolutionRules, WriteSchema, write_schema
 from hudi_py.write.table.properties import table_properties
 
 _INDEX_CLASS = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
@@ -206,8 +206,8 @@ def _schema(source: Source, config: TableConfig, options: Options, *, named_only
             if schema is None:
                 schema = new_table_schema(config, incoming, options)
             else:
-                fixed = (*config.record_key_fields, *fields)
-                schema = write_schema(schema.avro, incoming, config.name, set_null_for_missing=True, fixed=fixed)
+                rules = EvolutionRules((*config.record_key_fields, *fields), set_null=True)
+                schema = write_schema(schema.avro, incoming, config.name, rules)
             _check_alike(own, schema.arrow)
         except SchemaMismatchError as error:
             raise SchemaMismatchError(f"Cannot bootstrap from {file.uri}: {first_line(error)}") from error
