@@ -21,6 +21,7 @@ from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.wiring import IndexChange, after_commit, announcing, metadata_writer, write_configuration
 from hudi_py.write import distributed as writes
 from hudi_py.write.api import create_empty_table
+from hudi_py.write.bootstrap import bootstrap_table
 from hudi_py.write.distributed import DistributedWrite, TaskResult
 from hudi_py.write.dml import distributed as statements
 from hudi_py.write.dml.distributed import (
@@ -40,7 +41,7 @@ from hudi_py.write.table.alter import alter_table
 from hudi_py.write.table.ddl import add_partitions, drop_table, rename_table
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.views import packed, read_view
-from pyspark_hudi.writer import bootstrapped, commit_or_skip, driver_pid
+from pyspark_hudi.writer import commit_or_skip, driver_pid
 
 HELD_BY_VALUES: Final = frozenset({table_lock})
 """Functions to which values of the core refer."""
@@ -125,7 +126,19 @@ def plan_write(path: str, given: Mapping[str, Any], operation: str, schema: pa.S
 
 def bootstrap(path: str, given: Mapping[str, Any], chosen: Mapping[str, Any]) -> WriteResult:
     """`chosen`: options that prevail."""
-    return bootstrapped(checked_path(path, "write"), _write_options({**given, **chosen}))
+    return bootstrap_by(checked_path(path, "write"), _write_options({**given, **chosen}))
+
+
+def bootstrap_by(path: str, options: Options) -> WriteResult:
+    """Makes a table of the files that the options name."""
+    check_many_processes(options)
+    return bootstrap_table(
+        open_storage(path, options.for_storage()),
+        options,
+        metadata=metadata_writer(options),
+        after=after_commit(options),
+        storage_options=options.for_storage(),
+    )
 
 
 def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> WriteResult:

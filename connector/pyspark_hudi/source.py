@@ -21,9 +21,9 @@ from hudi_py.config import incremental as incremental_config
 from hudi_py.config import read as read_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
-from hudi_py.model.operation import BOOTSTRAP
 from hudi_py.read import REPLACED_SCHEMA, Pinned, pin_table
 from hudi_py.wiring import checked_write
+from pyspark_hudi.bootstraps import BootstrapWriter
 from pyspark_hudi.environment import environment_report
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.reader import HudiReader, ReplacedReader
@@ -31,7 +31,7 @@ from pyspark_hudi.remote import ANSWER, CallReader, call_in
 from pyspark_hudi.stream import HudiStreamReader, HudiStreamWriter, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
-from pyspark_hudi.writer import BootstrapWriter, HudiWriter
+from pyspark_hudi.writer import HudiWriter
 
 
 class DefaultSource(DataSource):
@@ -100,7 +100,7 @@ class DefaultSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options, path = self._options("write"), self._path("write")
-        if options.get(write_config.OPERATION) == BOOTSTRAP:
+        if options.get(write_config.OPERATION) == "bootstrap":
             return BootstrapWriter(path, options)
         return HudiWriter.of(path, options, schema, overwrite=overwrite)
 

@@ -15,13 +15,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
-from hudi_py.errors import ConfigError, first_line
-from hudi_py.model.operation import BOOTSTRAP
-from hudi_py.storage import open_storage
-from hudi_py.transaction.locks.in_process import check_many_processes
+from hudi_py.errors import first_line
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.batches import BatchCommittedError, for_batch, given_batch
-from hudi_py.write.bootstrap import bootstrap_table
 from hudi_py.write.distributed import (
     DistributedWrite,
     TaskId,
@@ -86,41 +82,6 @@ class HudiWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self.committed is None:
             abort_write(self.plan)
-
-
-class BootstrapWriter(DataSourceArrowWriter):
-    """A bootstrap, which takes no rows: the process that commits makes the table."""
-
-    def __init__(self, path: str, options: Options) -> None:
-        self.path = path
-        self.options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        if any(batch.num_rows for batch in iterator):
-            raise ConfigError(
-                f"Cannot bootstrap {self.path} from rows: the operation {BOOTSTRAP} makes a table of the files of "
-                "hoodie.bootstrap.base.path; write an empty DataFrame"
-            )
-        return TaskMessage(None)
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        bootstrapped(self.path, self.options)
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        return
-
-
-def bootstrapped(path: str, options: Options) -> WriteResult:
-    """Make a table of the files that the options name."""
-    check_many_processes(options)
-    storage_options = options.for_storage()
-    return bootstrap_table(
-        open_storage(path, storage_options),
-        options,
-        metadata=metadata_writer(options),
-        after=after_commit(options),
-        storage_options=storage_options,
-    )
 
 
 def commit_or_skip(write: DistributedWrite, results: Sequence[TaskResult], committed: str | None = None) -> WriteResult:

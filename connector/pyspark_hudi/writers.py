@@ -15,7 +15,6 @@ from hudi_py.config import read as read_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError, TableExistsError, TableNotFoundError, first_line
-from hudi_py.model.operation import BOOTSTRAP
 from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.enabled import is_enabled, is_own_format
 from pyspark_hudi.failure import raised_here
@@ -247,7 +246,7 @@ def _native_save(asked: SourceRequest, path: Any) -> bool:
         operation = Options.resolve(options, Scope.WRITE).get(write_config.OPERATION)
     except ConfigError:
         return False
-    if operation == BOOTSTRAP:
+    if operation == "bootstrap":
         return False
     try:
         write_table(asked.owner, found, operation=operation, options=options)
