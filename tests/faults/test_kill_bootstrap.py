@@ -45,10 +45,19 @@ def content(path: Path) -> dict[str, int]:
     return dict(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True))
 
 
+def seen(path: Path) -> dict[str, int]:
+    """Returns what readers see, nothing before there is a table with columns."""
+    try:
+        return content(path)
+    except (TableNotFoundError, SchemaMismatchError):
+        return {}
+
+
 @pytest.mark.parametrize(
     ("mode", "version", "torn"),
     cases(product(("metadata_only", "full_record", "both"), (6, 9), (False, True)), "killed bootstraps", 2),
 )
+@pytest.mark.filterwarnings("ignore:Dropped the metadata table")  # which the killed bootstrap had begun
 def test_killed(tmp_path: Path, record_property: Any, mode: str, version: int, torn: bool) -> None:
     folder = source(tmp_path / "source", "hive")
     before = contents(folder)
@@ -63,10 +72,7 @@ def test_killed(tmp_path: Path, record_property: Any, mode: str, version: int, t
             bootstrap(KillingStorage(str(path), at, torn=torn), folder, mode, version)
         steps += 1
         storage = LocalStorage(str(path))
-        try:
-            found = content(path)
-        except (TableNotFoundError, SchemaMismatchError):  # no column yet
-            found = {}
+        found = seen(path)
         allowed = [{}, ALL]
         if mode == "both":
             allowed.append({key: n for key, n in ALL.items() if n < 7})
@@ -82,7 +88,7 @@ def test_killed(tmp_path: Path, record_property: Any, mode: str, version: int, t
             else:
                 refused = ""
             assert "its bootstrap was not completed" in refused or not refused
-            assert content(aside) == (found if refused else found | {"k1": 5}), whole.calls[at]
+            assert seen(aside) == (found if refused else found | {"k1": 5}), whole.calls[at]
             assert not refused or found != ALL
         try:
             bootstrap(storage, folder, mode, version)

@@ -106,7 +106,7 @@ class Freshening(RewritingService[ClusteringPlan, ClusteringGroup, RewriteSettin
         )
         (moved,) = planned.unit.slices
         spec = settings.spec(storage, files.keyed_schema, files.stored.key_fields)
-        split = Split.of(spec, slice_of(storage, moved.as_operation(), planned.sizes, "freshen"))
+        split = Split.of(spec, slice_of(context, moved.as_operation(), planned.sizes, "freshen"))
         with (
             SliceReader(storage, split) as reader,
             BaseFileHandle(files, PartitionPath(moved.partition_path), new_file_id()) as handle,
