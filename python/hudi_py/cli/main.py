@@ -20,7 +20,7 @@ PROGRAM: Final = "hudi-py"
 _SECTIONS: Final = {
     "Learn": ("options",),
     "Look": ("show", "timeline", "files", "partitions", "schema", "stats", "diff", "plans", "report"),
-    "Rows": ("read", "sql", "explain", "write", "update", "delete", "erase"),
+    "Rows": ("read", "sql", "explain", "write", "bootstrap", "update", "delete", "erase"),
     "Maintain": (
         *("compact", "log-compact", "cluster", "clean", "archive", "resize-buckets", "run", "unschedule"),
         "tend",

@@ -25,13 +25,13 @@ def change(path: Path, action: str, **options: str) -> list[str]:
 def test_a_metadata_table_is_made_completed_and_removed(tmp_path: Path) -> None:
     path = tmp_path / "t"
     hudi_py.write(str(path), [{"id": 1}], record_key="id", options={"hoodie.metadata.enable": "false"})
-    with pytest.raises(ConfigError, match="there is none; CALL create_metadata_table"):
+    with pytest.raises(ConfigError, match="there is none; Table.metadata.rebuild"):
         change(path, "complete")
     with pytest.raises(ConfigError, match="hoodie.metadata.enable is false"):
         change(path, "make", **{"hoodie.metadata.enable": "false"})
     bare = {"hoodie.metadata.index.column.stats.enable": "false"}
     assert change(path, "make", **bare) == ["files"]
-    with pytest.raises(ConfigError, match="it exists, with files; CALL init_metadata_table"):
+    with pytest.raises(ConfigError, match="it exists, with files; Table.metadata.rebuild"):
         change(path, "make")
     assert "column_stats" in change(path, "complete", **STATS)
     assert "column_stats" in change(path, "complete", **STATS)  # nothing is missing
