@@ -20,7 +20,6 @@ from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext, own_settings
 from hudi_py.services.descriptor import Due, Service
 from hudi_py.services.planned.pending import PLANNED
-from hudi_py.services.planned.service import pending_instants
 from hudi_py.services.recovery.failed import ROLLBACK_FAILED
 from hudi_py.services.registry import AFTER_COMMIT, SERVICES, due_of
 from hudi_py.storage import Storage
@@ -209,7 +208,7 @@ def _asked(context: ServiceContext, state: TableState, names: tuple[str, ...] | 
             else:
                 service = SERVICES[name]
                 switched = replace(context, options=switched_on(service, context.options))
-                due = due_of(service, switched, state, plans) if chosen else _only_pending(service, context)
+                due = due_of(service, switched, state, plans) if chosen else _only_pending(service, plans)
         except StorageError:  # the others would fail alike
             raise
         except (HudiError, OSError) as error:
@@ -243,9 +242,9 @@ def _wanted(name: str, context: ServiceContext, state: TableState) -> bool:
     return any(True for _ in rule.steps(options, config)) or rule.left(options, config)
 
 
-def _only_pending(service: Service[Any], context: ServiceContext) -> Due | None:
+def _only_pending(service: Service[Any], plans: PendingPlans) -> Due | None:
     """The plans of a service that the table's settings do not ask for: somebody has made them."""
-    pending = () if service.plans is None else tuple(pending_instants(service.planner(), context))
+    pending = () if service.plans is None else tuple(each.time for each in service.planner().planned(plans))
     return Due(service.name, True, f"{counted(len(pending), 'plan')} pending", pending) if pending else None
 
 

@@ -260,12 +260,19 @@ def existing_table(storage: Storage) -> TableConfig | None:
     Raises:
         UnsupportedTableError: it has a feature that cannot be written.
     """
+    config = table_config_at(storage)
+    if config is not None:
+        check_writable(config)
+    return config
+
+
+def table_config_at(storage: Storage) -> TableConfig | None:
+    """Returns the properties of the table at the root of a storage, whether or not it can be written; None if there is
+    none."""
     try:
-        config = load_table_config(storage)
+        return load_table_config(storage)
     except TableNotFoundError:
         return None
-    check_writable(config)
-    return config
 
 
 def open_or_create(

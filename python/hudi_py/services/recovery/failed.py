@@ -42,7 +42,8 @@ def roll_back_failed(context: ServiceContext, instant: str | None = None) -> Und
         LockError: the table lock could not be acquired in time.
     """
     state = context.state()
-    found, reason = _pending(context, state), _why_not(context, state)
+    found = _pending(context, state)
+    reason = _why_not(context, found)
     if reason:
         return UndoReport(_SERVICE, None, reason=reason)
     after = recover_failed_writes(context.session)
@@ -63,9 +64,8 @@ def _pending(context: ServiceContext, state: TableState) -> _Pending:
     return _Pending(dead, tuple(each for each in every if each not in dead))
 
 
-def _why_not(context: ServiceContext, state: TableState) -> str:
+def _why_not(context: ServiceContext, found: _Pending) -> str:
     """Why nothing can be rolled back now; empty if something can."""
-    found = _pending(context, state)
     if not found.dead:
         running = f"; {counted(len(found.living), 'write')} under way" if found.living else ""
         return f"no write has failed{running}"
@@ -85,7 +85,8 @@ def _newest_recovery(timeline: Timeline) -> Instant | None:
 def _due(context: ServiceContext, state: TableState) -> Due | None:
     if not state.timeline.pending:
         return None
-    reason, found = _why_not(context, state), _pending(context, state)
+    found = _pending(context, state)
+    reason = _why_not(context, found)
     if reason:
         return Due(_SERVICE, False, reason)
     return Due(_SERVICE, True, f"{listed([each.time for each in found.dead], 'failed action')} to roll back or finish")

@@ -15,7 +15,7 @@ from hudi_py.config import Option, Options
 from hudi_py.config import bootstrap as bootstrap_config
 from hudi_py.config import read as read_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
+from hudi_py.errors import ConfigError, TableExistsError
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.operation import BOOTSTRAP, Operation
 from hudi_py.model.properties import BOOTSTRAP_COPIES, TableConfig
@@ -23,14 +23,13 @@ from hudi_py.progress import Progress
 from hudi_py.storage import Storage, open_beside, with_durability
 from hudi_py.storage.threads import in_threads, write_threads
 from hudi_py.timeline.clock import InstantClock
-from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view.bootstrap import BASE_PATH, FULL_INSTANT, METADATA_INSTANT, check_source
-from hudi_py.write.api import create_table, named_options
+from hudi_py.write.api import create_table, named_options, table_config_at
 from hudi_py.write.bootstrap.index import write_bootstrap_index
 from hudi_py.write.bootstrap.plan import BootstrapPlan
 from hudi_py.write.bootstrap.skeletons import SkeletonContext, write_skeleton
@@ -100,7 +99,7 @@ def bootstrap_table(
     options = named_options(storage, options)
     source = _opened(storage, options)
     first = FirstWrite.of(process_identity(), TransactionSettings.of(options), storage_options)
-    existing = _existing(storage)
+    existing = table_config_at(storage)
     if existing is not None and not first.bootstrapped_anew(storage, existing):
         raise _exists(storage)
     plan = BootstrapPlan.of(source, options)
@@ -219,13 +218,6 @@ def _opened(storage: Storage, options: Options) -> Source:
     allowed = read_config.bootstrap_folders(options.get(read_config.BOOTSTRAP_SOURCES))
     check_source(storage.uri, TableConfig({BASE_PATH: source.base}), source.files[0].uri, allowed)
     return source
-
-
-def _existing(storage: Storage) -> TableConfig | None:
-    try:
-        return load_table_config(storage)
-    except TableNotFoundError:
-        return None
 
 
 def _exists(storage: Storage) -> TableExistsError:
