@@ -95,7 +95,7 @@ def _branches(node: ast.AST) -> int:
 
 
 def is_version_comparison(node: ast.AST) -> bool:
-    """Tells whether a node compares something named `version`, or `..._version`, with a number."""
+    """Returns whether a node compares something named `version`, or `..._version`, with a number."""
     if not isinstance(node, ast.Compare):
         return False
     sides = [node.left, *node.comparators]

@@ -139,7 +139,7 @@ def tables_behind(spark: SparkSession, listed: Iterable[tuple[str, str]]) -> set
 
 
 def is_managed(spark: SparkSession, name: str) -> bool:
-    """Tells whether the files of a registered table are deleted with it."""
+    """Returns whether dropping a registered table deletes its files, too."""
     rows = _sql(spark, f"SHOW TBLPROPERTIES {_view_name(name)}").collect()
     return any(row["key"] == MANAGED for row in rows)
 
@@ -205,7 +205,7 @@ def unregister(spark: SparkSession, name: str) -> None:
 
 
 def is_from(spark: SparkSession, name: str, table: SqlTable) -> bool:
-    """Tells whether the name still means the view that `register_sql` made."""
+    """Returns whether the name still refers to the view that `register_sql` made."""
     return _text_of(spark, name) == table.text
 
 

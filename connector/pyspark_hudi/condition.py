@@ -109,7 +109,7 @@ def _name(column: Column) -> str:
 
 
 def _is_same_but_for_unit(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Tells whether both are timestamps with a zone, or both without one: Spark has only microseconds."""
+    """Returns whether both are timestamps with a zone, or both without one: Spark has no other unit."""
     both = pa.types.is_timestamp(kind) and pa.types.is_timestamp(target)
     return bool(both and (kind.tz is None) == (target.tz is None))
 

@@ -50,7 +50,7 @@ def set_disabled(spark: SparkSession) -> int:
 
 
 def is_own_format(spark: SparkSession, name: str) -> bool:
-    """Tells whether an enabled session knows our format by this name."""
+    """Returns whether an enabled session knows our format by this name."""
     with lock:
         return name.lower() in _sessions.get(spark, ())
 
@@ -70,7 +70,7 @@ def statements_are_sparks() -> Iterator[None]:
 
 
 def runs_statements(spark: SparkSession) -> bool:
-    """Tells whether hudi-py runs those statements of `spark.sql` that concern Hudi tables."""
+    """Returns whether hudi-py runs those statements of `spark.sql` that concern Hudi tables."""
     return not _plain.get() and is_enabled(spark)
 
 

@@ -284,7 +284,7 @@ _OF_FRAMES: dict[str, Callable[[Any], Any]] = {
 
 
 def _is_native(asked: SourceRequest, path: Any) -> bool:
-    """Tells whether `read_table` should answer, and not the plain format."""
+    """Returns whether `read_table` should answer, and not the plain format."""
     options = asked.own_options()
     if asked.plain or asked.path(path) is None or not is_own_format(asked.owner, asked.format):
         return False

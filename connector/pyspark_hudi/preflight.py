@@ -77,8 +77,8 @@ def _check_settings(spark: SparkSession) -> None:
 
 
 def lacks_source(error: Exception) -> bool:
-    """Tells whether Spark has no data source of the name given to a reader or writer. Classic Spark raises an error of
-    py4j, which Spark Connect's client does not have."""
+    """Returns whether Spark has no data source of the name given to a reader or writer. Classic Spark raises an error
+    of py4j, which Spark Connect's client does not have."""
     condition = error.getCondition() if isinstance(error, PySparkException) else ""
     text = f"{condition} {error}"
     return any(sign in text for sign in ("DATA_SOURCE_NOT_FOUND", "ClassNotFoundException"))

@@ -291,7 +291,7 @@ class _CallUnpickler(pickle.Unpickler):
 
 
 def _is_value(value: object) -> bool:
-    """Tells whether creating an instance has no side effects. Other classes may open files: one in `storage.local`
+    """Returns whether creating an instance has no side effects. Other classes may open files: one in `storage.local`
     truncates the file of its first argument."""
     return isinstance(value, type) and (is_dataclass(value) or issubclass(value, (Enum, tuple, HudiError)))
 

@@ -309,7 +309,7 @@ class _BaseFiles:
 
 
 def _have_keys(files: Sequence[str]) -> bool:
-    """Tells whether no two files share a packed key."""
+    """Returns whether no two files share a packed key."""
     return have_distinct_hashes([file.rpartition("/")[2] for file in files], 64 - _CHUNK_BITS)
 
 

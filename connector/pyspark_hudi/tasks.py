@@ -31,7 +31,7 @@ _MAX_IDS = 1 << 20
 
 
 def is_classic(spark: SparkSession) -> bool:
-    """Tells whether the session is classic: its driver runs in this environment, not behind Spark Connect."""
+    """Returns whether the session is classic: its driver runs in this environment, not behind Spark Connect."""
     return not type(spark).__module__.startswith("pyspark.sql.connect")
 
 

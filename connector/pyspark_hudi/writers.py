@@ -262,7 +262,7 @@ def _native_save(asked: SourceRequest, path: Any) -> bool:
 
 
 def _exists(spark: SparkSession, path: str, options: Mapping[str, str]) -> bool:
-    """Tells whether there is a table."""
+    """Returns whether there is a table."""
     reader = spark.read.format(FORMAT).options(**of_storage(options)).option(read_config.VIEW.key, "properties")
     try:
         with raised_here():

@@ -162,8 +162,8 @@ class StorageDeniedError(StorageError, PermissionError):
 
 
 def is_panic(error: BaseException) -> bool:
-    """Tells whether a library in Rust has panicked. Its class is no `Exception`, and each library has a copy of its own
-    (pyo3)."""
+    """Returns whether a library in Rust has panicked. Its class is no `Exception`, and each library has a copy of its
+    own (pyo3)."""
     return type(error).__name__ == "PanicException"
 
 

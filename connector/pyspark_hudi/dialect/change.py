@@ -231,7 +231,7 @@ class _Merging:
         return f"{backticked(self.aliases[1])}.{_COMPUTED}{len(self.computed) - 1}"
 
     def of_source(self, text: str, when: str) -> bool:
-        """Tells whether an expression refers only to columns of the source."""
+        """Returns whether an expression refers only to columns of the source."""
         tokens = tokens_of(text) or []
         ours, theirs = ({name.lower() for name in names} for names in (self.target.schema.names, self.own))
         for index, token in enumerate(tokens):

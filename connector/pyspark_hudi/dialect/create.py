@@ -108,7 +108,7 @@ def create(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def _is_ours(definition: Definition, cursor: Cursor) -> bool:
-    """Tells whether the provider is hudi-py or hudi. It comes first, except with LIKE, whose clauses may be in any
+    """Returns whether the provider is hudi-py or hudi. It comes first, except with LIKE, whose clauses may be in any
     order."""
     start = cursor.at
     if definition.like:
@@ -324,7 +324,7 @@ def _kept(definition: Definition) -> dict[str, str]:
 
 
 def is_of_creation(key: str) -> bool:
-    """Tells whether a property or option defines a table, and not how it is written."""
+    """Returns whether a property or option defines a table, rather than how it is written."""
     return key in OF_CREATION or key.lower() in _KEYS
 
 

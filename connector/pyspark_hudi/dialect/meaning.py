@@ -60,7 +60,7 @@ class Meaning:
         return result
 
     def shared(self, text: str | None, parse: Parse) -> bool:
-        """Tells whether the core accepts an expression, and it means the same in this session."""
+        """Returns whether the core accepts an expression and gives it the meaning that it has in this session."""
         return text is None or self.differs(text, parse) == ""
 
     def differs(self, text: str, parse: Parse) -> str | None:
@@ -105,7 +105,7 @@ def _constant_texts(text: str) -> list[str]:
 
 
 def _is_quoted_apart(constant: str) -> bool:
-    """Tells whether the meaning of a text constant depends on the session."""
+    """Returns whether the meaning of a text constant depends on the session."""
     return constant[0] == '"' or "\\" in constant or "''" in constant[1:-1]
 
 

@@ -208,7 +208,7 @@ class _Parentheses:
         return _Parentheses(relation and not opens_query, relation, is_call)
 
     def heeds(self, token: SqlToken, before: SqlToken | None) -> bool:
-        """Takes a word that tells where relations are. Returns whether it is one."""
+        """Takes the next word if it introduces relations. Returns whether it did."""
         if token.is_word("FROM"):
             # EXTRACT(YEAR FROM x), IS DISTINCT FROM x
             is_distinct = before is not None and before.is_word("DISTINCT")

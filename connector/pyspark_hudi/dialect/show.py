@@ -123,7 +123,7 @@ def show_table_extended(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def _has_values(target: StatementTarget, path: str, values: Mapping[str, str | None]) -> bool:
-    """Tells whether the first partition columns of a partition have these values."""
+    """Returns whether the first partition columns of a partition have these values."""
     fields = target.config.partition_fields
     segments = path.split("/")
     for name, value in values.items():

@@ -26,9 +26,9 @@ class SqlStatement:
     notes: str = ""
 
     def sees(self, cursor: Cursor) -> bool:
-        """Tells whether a statement is of this kind."""
+        """Returns whether a statement is of this kind."""
         return any(cursor.sees(*words.split()) for words in self.begins)
 
     def may_begin_with(self, word: str) -> bool:
-        """Tells whether statements of this kind may begin with a word, in upper case."""
+        """Returns whether statements of this kind may begin with a word, in upper case."""
         return any(words.split()[0] == word for words in self.begins)

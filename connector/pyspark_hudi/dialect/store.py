@@ -97,7 +97,7 @@ def _paired_members(
 
 
 def fits_by_name(source: DataType, target: DataType) -> bool:
-    """Tells whether the structs in a type have the names of those in a column's type, in any order."""
+    """Returns whether the structs in a type have the names of those in a column's type, in any order."""
     if isinstance(source, StructType) and isinstance(target, StructType):
         given = {field.name.lower(): field for field in source}
         return given.keys() == {field.name.lower() for field in target} and all(
@@ -111,12 +111,12 @@ def fits_by_name(source: DataType, target: DataType) -> bool:
 
 
 def same(source: DataType, target: DataType) -> bool:
-    """Tells whether the types differ only in nullability."""
+    """Returns whether the types differ only in nullability."""
     return source.simpleString() == target.simpleString()
 
 
 def _is_assignable(source: DataType, target: DataType) -> bool:
-    """Tells whether Spark stores values of a type without members in a column of another type."""
+    """Returns whether Spark stores values of a type without members in a column of another type."""
     if isinstance(source, NullType):
         return True
     if isinstance(target, StringType):

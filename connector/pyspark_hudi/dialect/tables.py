@@ -105,7 +105,7 @@ class StatementTarget:
 
     @property
     def is_path(self) -> bool:
-        """Tells whether it was named by its path."""
+        """Returns whether it was named by its path."""
         return len(self.names) == 2 and self.names[0].lower() in PREFIXES
 
     @property
@@ -152,7 +152,7 @@ class StatementTarget:
         return TableConfig({row["key"]: row["value"] for row in self.view("properties")})
 
     def exists(self) -> bool:
-        """Tells whether there is a table at the path."""
+        """Returns whether there is a table at the path."""
         try:
             return bool(self.config.properties)
         except TableNotFoundError:

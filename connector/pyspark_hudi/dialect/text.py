@@ -195,7 +195,7 @@ class _Cases:
 
 
 def _ends_operand(tokens: Sequence[SqlToken], at: int) -> bool:
-    """Tells whether an operand may end with a token, so that an operator or the end of an expression follows."""
+    """Returns whether an operand may end with a token, so that an operator or the end of an expression follows."""
     if at < 0:
         return False
     token = tokens[at]
@@ -205,14 +205,14 @@ def _ends_operand(tokens: Sequence[SqlToken], at: int) -> bool:
 
 
 def _may_begin_case(tokens: Sequence[SqlToken], at: int) -> bool:
-    """Tells whether an operand, or WHEN, may follow CASE."""
+    """Returns whether an operand, or WHEN, may follow CASE."""
     return at + 1 < len(tokens) and (
         _is_certain(tokens, at) or tokens[at + 1].is_word("WHEN", "(", "-", "+", "~", "?", ":")
     )
 
 
 def _is_certain(tokens: Sequence[SqlToken], at: int) -> bool:
-    """Tells whether a token is CASE followed by an operand, so that it cannot be a column."""
+    """Returns whether a token is CASE followed by an operand, so that it cannot be a column."""
     token, after = tokens[at], tokens[at + 1]
     if not token.is_word("CASE") or _ends_operand(tokens, at - 1) or (at and tokens[at - 1].text == "."):
         return False
@@ -220,7 +220,7 @@ def _is_certain(tokens: Sequence[SqlToken], at: int) -> bool:
 
 
 def _is_clause(tokens: Sequence[SqlToken], at: int) -> bool:
-    """Tells whether WHEN begins a clause of MERGE."""
+    """Returns whether WHEN begins a clause of MERGE."""
     after = tokens[at + 1 : at + 3]
     return bool(after) and (
         after[0].is_word("MATCHED") or (len(after) > 1 and after[0].is_word("NOT") and after[1].is_word("MATCHED"))
@@ -246,7 +246,7 @@ class Cursor:
         return self.tokens[self.at] if self.at < self.end else None
 
     def sees(self, *words: str) -> bool:
-        """Tells whether these words follow."""
+        """Returns whether these words follow."""
         following = self.tokens[self.at : min(self.at + len(words), self.end)]
         return len(following) == len(words) and all(
             token.is_word(word) for token, word in zip(following, words, strict=True)

@@ -34,7 +34,7 @@ class Scope(str, Enum):
     BOTH = "read and write"
 
     def counts_in(self, other: Scope) -> bool:
-        """Tells whether an option of this scope is checked when options are resolved for `other` (`READ` or
+        """Returns whether an option of this scope is checked when options are resolved for `other` (`READ` or
         `WRITE`)."""
         return self is Scope.BOTH or (self is Scope.READ) == (other is Scope.READ)
 
@@ -120,7 +120,7 @@ class Option(Generic[T_co]):
         return f"{2 * self.default}" if isinstance(self.default, (int, float)) else ""
 
     def asks_for_nothing(self, text: str) -> bool:
-        """Tells whether a value matches `accepts`."""
+        """Returns whether a value matches `accepts`."""
         value = text.strip().lower()
         return any(fnmatchcase(value, pattern) for pattern in self.accepts)
 

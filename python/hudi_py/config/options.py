@@ -164,7 +164,7 @@ class Options:
         return self.get(option) if self.given(option) else None
 
     def given(self, option: Option[Any]) -> bool:
-        """Tells whether the option was set in the call or in `hudi-defaults.conf`."""
+        """Returns whether the option was set in the call or in `hudi-defaults.conf`."""
         return option.key in (self.storage if option.secret else self.values)
 
     def name_of(self, option: Option[Any]) -> str:

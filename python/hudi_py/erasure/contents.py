@@ -184,13 +184,13 @@ class ErasureScope:
     """Keys whose rows stay, by partition path."""
 
     def mask(self, rows: pa.RecordBatch | pa.Table, partition: str) -> Mask:
-        """Tells which rows to erase. They have their record key, and the columns of the filter unless only the key is
+        """Returns which rows to erase. They have their record key, and the columns of the filter unless only the key is
         known."""
         found = self.has(combined(rows[RECORD_KEY]).cast(pa.string()), partition)
         return found if self.condition is None else found | satisfied(self.condition, rows)
 
     def has(self, keys: pa.StringArray, partition: str) -> Mask:
-        """Tells which keys of rows in a partition to erase."""
+        """Returns which keys of rows in a partition to erase."""
         found = self.keys.find(keys) >= 0
         staying = self.staying.get(partition)
         if staying is not None:

@@ -72,7 +72,7 @@ class ErasurePlan(Spoken):
 
     @property
     def needed(self) -> bool:
-        """Tells whether there is anything to erase."""
+        """Returns whether there is anything to erase."""
         return bool(self.num_rows or self.searched.traces)
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class ErasureReport(Spoken):
 
     @property
     def complete(self) -> bool:
-        """Tells whether every file of the table could be read again, and nothing of the rows was found."""
+        """Returns whether every file of the table could be read again, and nothing of the rows was found."""
         return not self.after.traces and not self.after.unread
 
     @property

@@ -291,7 +291,7 @@ def _bytes_of(file: pq.ParquetFile) -> Iterator[bytes]:
 
 
 def _has_word(content: bytes, text: bytes) -> bool:
-    """Tells whether a text occurs in the bytes as a word of its own. A number must be a text or a part of a path."""
+    """Returns whether a text occurs in the bytes as a word of its own. A number must be a text or a part of a path."""
     number = text.isdigit()
     position = content.find(text)
     while position >= 0:

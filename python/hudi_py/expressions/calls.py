@@ -90,7 +90,7 @@ def values_of(node: Node, batch: pa.RecordBatch | pa.Table, kind: pa.DataType | 
 
 
 def castable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Tells whether `cast_values` casts between these types."""
+    """Returns whether `cast_values` casts between these types."""
     types = pa.types
     if source.equals(target) or types.is_null(source):
         return True

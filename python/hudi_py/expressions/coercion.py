@@ -38,13 +38,13 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def names_zone(text: str) -> bool:
-    """Tells whether a text that is read as a timestamp names its zone."""
+    """Returns whether a text that is read as a timestamp names its zone."""
     match = _TIMESTAMP_TEXT.fullmatch(text.strip(_BLANKS))
     return match is not None and match.groups()[-1] is not None
 
 
 def converts(value: object, target: pa.DataType) -> bool:
-    """Tells whether `convert` accepts the constant."""
+    """Returns whether `convert` accepts the constant."""
     try:
         convert(value, target)
     except ValueError:

@@ -407,7 +407,7 @@ class Binder:
 
 
 def _names_zone(node: Node) -> bool:
-    """Tells whether a node is a constant that is the same moment in every zone, or NULL."""
+    """Returns whether a node is a constant that is the same moment in every zone, or NULL."""
     return isinstance(node, Literal) and (
         node.value is None or (isinstance(node.value, str) and names_zone(node.value))
     )
@@ -424,7 +424,7 @@ def _decimal_of(target: Any) -> pa.DataType | None:
 
 
 def _is_beyond(node: Node, other: Node) -> bool:
-    """Tells whether an integer is compared with a decimal constant outside the range of BIGINT."""
+    """Returns whether an integer is compared with a decimal constant outside the range of BIGINT."""
     if not isinstance(other, Literal) or not isinstance(other.value, decimal.Decimal):
         return False
     return pa.types.is_integer(kind_of(node)) and not -(2**63) <= other.value < 2**63

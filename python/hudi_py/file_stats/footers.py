@@ -98,7 +98,7 @@ def _of_metadata(
 
 
 def covers_nan(metadata: pq.FileMetaData, name: str) -> bool:
-    """Tells whether the statistics of a floating-point column, if it has some, prove that it contains no NaN."""
+    """Returns whether the statistics of a floating-point column, if it has some, prove that it contains no NaN."""
     nan = _nan_columns(metadata)
     return _knows_nan(metadata) if nan is None else name not in nan
 
@@ -110,7 +110,7 @@ def _nan_columns(metadata: pq.FileMetaData) -> list[str] | None:
 
 
 def _knows_nan(metadata: pq.FileMetaData) -> bool:
-    """Tells whether the writer omits the statistics of columns with NaN, as Java's does."""
+    """Returns whether the writer omits the statistics of columns with NaN, as Java's does."""
     return str(metadata.created_by or "").startswith("parquet-mr")
 
 

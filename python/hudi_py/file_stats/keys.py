@@ -61,7 +61,7 @@ class KeyReader:
             yield keys_of(batch, self.merge.key_fields)
 
     def live(self, slice_: FileSlice, keys: pa.Array) -> Mask:
-        """Tells whether the slice has a row for each of the keys."""
+        """Returns whether the slice has a row for each of the keys."""
         result, wanted = np.zeros(len(keys), np.bool_), TextSet(keys)
         for some in self.of_slice(slice_):
             places = wanted.find(some)

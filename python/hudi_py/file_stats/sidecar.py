@@ -98,7 +98,7 @@ class SidecarContent:
 
     @property
     def has_keys(self) -> bool:
-        """Tells whether it lists added and removed keys."""
+        """Returns whether it lists added and removed keys."""
         return self._section(_KEYS) is not None
 
     def key_batches(self) -> Iterator[pa.RecordBatch]:
@@ -168,7 +168,7 @@ _HELD: Final = _HeldSidecars()
 
 
 def holds_sidecars(storage: Storage, folder: str) -> bool:
-    """Tells whether this process holds sidecars of a write."""
+    """Returns whether this process holds sidecars of a write."""
     return _HELD.holds(storage.uri, folder)
 
 

@@ -67,12 +67,12 @@ def numbered(prefix: str, first: int, count: int) -> pa.StringArray:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tells whether a type is string, large_string or string_view."""
+    """Returns whether a type is string, large_string or string_view."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Tells whether a type is binary of any kind, fixed size included."""
+    """Returns whether a type is binary of any kind, fixed size included."""
     types = pa.types
     variable = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
     return bool(variable or types.is_fixed_size_binary(kind))

@@ -64,7 +64,7 @@ def vector_type(element: pa.DataType) -> pa.DataType:
 
 
 def is_vector(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tells whether values of type `stored` can be vectors of type `wanted`."""
+    """Returns whether values of type `stored` can be vectors of type `wanted`."""
     if not pa.types.is_fixed_size_binary(stored) or not pa.types.is_list(wanted):
         return False
     element = wanted.value_type

@@ -234,10 +234,10 @@ def decoded_commit(content: bytes | None, instant: Instant) -> CommitMetadata | 
 
 
 def is_metafile(info: FileInfo) -> bool:
-    """Tells whether a file marks its folder as a partition."""
+    """Returns whether a file marks its folder as a partition."""
     return info.name in (PARTITION_METAFILE, f"{PARTITION_METAFILE}.parquet", f"{PARTITION_METAFILE}.orc")
 
 
 def is_data(info: FileInfo) -> bool:
-    """Tells whether a file has the name of a base or log file."""
+    """Returns whether a file has the name of a base or log file."""
     return parse_base_file_name(info.name) is not None or parse_log_file_name(info.name) is not None

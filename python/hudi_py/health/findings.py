@@ -86,7 +86,7 @@ class Diagnosis(Spoken):
 
     @property
     def healthy(self) -> bool:
-        """Tells whether no finding is a warning or worse."""
+        """Returns whether no finding is a warning or worse."""
         return all(finding.severity < Severity.WARNING for finding in self.findings)
 
     @property

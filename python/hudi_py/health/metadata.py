@@ -103,7 +103,7 @@ def _listings(facts: Facts, listed: dict[str, dict[str, int]]) -> Iterator[Findi
 
 
 def _counts(facts: Facts, path: str, pending: set[str]) -> bool:
-    """Tells whether both sides must agree on a file: a completed commit wrote it, as far as is known."""
+    """Returns whether both sides must agree on a file: a completed commit wrote it, as far as is known."""
     name = path.rpartition("/")[2]
     log = parse_log_file_name(name)
     parsed = log or parse_base_file_name(name)

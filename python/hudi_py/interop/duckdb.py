@@ -72,7 +72,7 @@ def narrowed(sql: str, tables: Mapping[str, Scan], connection: duckdb.DuckDBPyCo
 
 
 def _is_plain(statements: Iterable[exp.Expr], tables: Iterable[str], connection: duckdb.DuckDBPyConnection) -> bool:
-    """Tells whether a query has only syntax that names all of its columns, and the connection adds no others."""
+    """Returns whether a query has only syntax that names all of its columns, and the connection adds no others."""
     from sqlglot import exp
 
     known = (
@@ -111,7 +111,7 @@ def _is_plain(statements: Iterable[exp.Expr], tables: Iterable[str], connection:
 
 
 def _names_nothing(connection: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> bool:
-    """Tells whether a connection has no macro, and no view over one of the tables: a query's text hides what they
+    """Returns whether a connection has no macro, and no view over one of the tables: a query's text hides what they
     read."""
     macros = "SELECT 1 FROM duckdb_functions() WHERE NOT internal AND function_type LIKE '%macro%' LIMIT 1"
     if connection.execute(macros).fetchall():

@@ -312,7 +312,7 @@ def _duration(instant: Instant, zone: tzinfo) -> int:
 
 
 def _belongs(instant: Instant, table: TableConfig, committed: Committed) -> bool:
-    """Tells whether an instant is the commit, or a service after it; other writers' commits are not."""
+    """Returns whether an instant is the commit, or a service after it; other writers' commits are not."""
     if instant.time == committed.instant:
         return instant.action.comparable in WRITE_ACTIONS
     is_service = instant.action is Action.CLEAN or (table.is_mor and instant.action is Action.COMMIT)

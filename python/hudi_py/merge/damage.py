@@ -67,7 +67,7 @@ def damage_of(
 
 
 def _recorded(state: TableState, file: LogFile, committed: Container[str] | None) -> tuple[bool, list[RecordedFile]]:
-    """Tells whether the commit in a log file's name has metadata, and what commits recorded for the file."""
+    """Returns whether the commit in a log file's name has metadata, and what commits recorded for the file."""
     known, recorded = False, []
     for time, action, metadata in _commits(state, file, committed):
         known = known or (time == file.name.instant and metadata.operation != UNKNOWN)

@@ -67,7 +67,7 @@ def as_computed(keys: pa.Array, schema: pa.Schema, key_fields: Sequence[str], *,
 
 
 def has_own_text(kind: pa.DataType) -> bool:
-    """Tells whether `record_keys` and key generators give a type's values the same text. They differ for dates and
+    """Returns whether `record_keys` and key generators give a type's values the same text. They differ for dates and
     floats (checked with 1.2.0)."""
     simple = (pa.types.is_string, pa.types.is_integer, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_timestamp)
     return any(is_kind(kind) for is_kind in simple)

@@ -21,8 +21,8 @@ _NULL = np.iinfo(np.int64).min
 
 
 def has_default_zero(kind: pa.DataType) -> bool:
-    """Tells whether Java represents the column's values as `Integer`, so that they compare with the default, `Integer`
-    0."""
+    """Returns whether Java represents the column's values as `Integer`, so that they compare with the default,
+    `Integer` 0."""
     return bool(
         pa.types.is_int8(kind) or pa.types.is_int16(kind) or pa.types.is_int32(kind) or pa.types.is_date32(kind)
     )

@@ -113,18 +113,18 @@ class MergeSettings:
 
     @property
     def by_event_time(self) -> bool:
-        """Tells whether ordering values decide. False if the later version always wins, as in EVENT_TIME_ORDERING
+        """Returns whether ordering values decide. False if the later version always wins, as in EVENT_TIME_ORDERING
         without ordering fields."""
         return self.mode == EVENT_TIME and bool(self.ordering_fields)
 
     @property
     def ordered(self) -> bool:
-        """Tells whether the mode, a payload or a merger compares ordering values."""
+        """Returns whether the mode, a payload or a merger compares ordering values."""
         return self.mode != COMMIT_TIME and bool(self.ordering_fields)
 
     @property
     def folds(self) -> bool:
-        """Tells whether a merge combines two versions into a row, instead of choosing one."""
+        """Returns whether a merge combines two versions into a row, instead of choosing one."""
         return self.partial is not None or self.payload is not None or self.merger is not None
 
     def shown(self, config: TableConfig) -> str:

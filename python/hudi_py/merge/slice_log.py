@@ -91,7 +91,7 @@ class SliceLog:
 
     @property
     def partial(self) -> bool:
-        """Tells whether there are partial updates, which take their other columns from older versions."""
+        """Returns whether there are partial updates, which take their other columns from older versions."""
         return any(block.is_partial for block in self.blocks)
 
     def columns(self, table_schema: pa.Schema, wanted: Collection[str]) -> pa.Schema:
@@ -163,7 +163,7 @@ class SliceLog:
 
 
 def have_positions(blocks: Sequence[LogBlock], base_instant: str) -> bool:
-    """Tells whether the headers of all blocks have positions in the base file of that instant
+    """Returns whether the headers of all blocks have positions in the base file of that instant
     (`PositionBasedFileGroupRecordBuffer.extractRecordPositions`, 1.2.0)."""
     return all(
         block.type in _IN_ORDER

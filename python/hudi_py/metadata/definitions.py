@@ -35,7 +35,7 @@ class IndexDefinition:
 
     @property
     def is_named(self) -> bool:
-        """Tells whether the index was created by name for columns; other indexes are partitions with fixed names."""
+        """Returns whether the index was created by name for columns; other indexes are partitions with fixed names."""
         return self.kind not in ("", self.name)
 
     @classmethod

@@ -123,12 +123,12 @@ class MetadataLister(Lister):
 
     @property
     def is_storage(self) -> bool:
-        """Tells whether the storage is listed instead."""
+        """Returns whether the storage is listed instead."""
         return self._lists_storage
 
     @property
     def _is_small(self) -> bool:
-        """Tells whether reading everything once costs less than looking up the partitions, and then their files."""
+        """Returns whether reading everything once costs less than looking up the partitions, and then their files."""
         slices = [slice_ for group in self.metadata.file_groups(FILES).values() for slice_ in group]
         files = [file for slice_ in slices for file in (slice_.base_file, *slice_.log_files) if file is not None]
         return sum(file.size for file in files) <= _SMALL

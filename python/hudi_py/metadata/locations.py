@@ -142,7 +142,7 @@ def partition_groups(partition: str) -> str:
 
 
 def is_by_partition(storage: Storage, config: TableConfig, prefixes: Collection[str]) -> bool:
-    """Tells whether the record index is by data partition, from its file groups or, if it has none, its definition.
+    """Returns whether the record index is by data partition, from its file groups or, if it has none, its definition.
 
     The definition may be outdated: Apache Hudi 1.2.0 keeps it when it drops an index, and does not update it when it
     creates one of the other kind. Releases before 1.0 do not store it.
@@ -235,7 +235,7 @@ class KeyScope:
     """A key with rows in several file groups."""
 
     def is_unique(self, config: TableConfig, timeline: Timeline) -> bool:
-        """Tells whether keys are unique in the state of a timeline."""
+        """Returns whether keys are unique in the state of a timeline."""
         return self.repeated is None and not _unseen(self.seen, config, timeline)
 
 

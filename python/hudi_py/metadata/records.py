@@ -95,7 +95,7 @@ class RecordVersions:
         return last[~self.deleted[last]]
 
     def is_last(self) -> npt.NDArray[np.bool_]:
-        """Tells which versions are the last of their key."""
+        """Returns which versions are the last of their key."""
         result = np.zeros(len(self.keys), np.bool_)
         ids, count = self.ids()
         last = last_of_each(ids, count)

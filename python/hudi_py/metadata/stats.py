@@ -185,7 +185,7 @@ def _picked_bound(before: dict[str, Any], after: dict[str, Any], name: str, pick
 
 
 def all_null(record: Mapping[str, Any]) -> bool:
-    """Tells whether a record says that all values are null."""
+    """Returns whether a record says that all values are null."""
     return record["values"] is not None and record["nulls"] == record["values"] and not record["low"]
 
 
@@ -197,8 +197,8 @@ def _column_range(record: Mapping[str, Any], kind: pa.DataType) -> ColumnRange:
 
 
 def _hides_nan(low: float, high: float) -> bool:
-    """Tells whether there may be NaN, which is greater than all numbers: for Parquet files with NaN, Apache Hudi 1.2.0
-    records 0.0 for both bounds, and hudi-py records infinity."""
+    """Returns whether there may be NaN, which is greater than all numbers: for Parquet files with NaN, Apache Hudi
+    1.2.0 records 0.0 for both bounds, and hudi-py records infinity."""
     return low == high == 0 or high == math.inf
 
 

@@ -142,7 +142,7 @@ class MetadataTable:
         self._slices: dict[str, Mapping[str, Sequence[FileSlice]]] = {}
 
     def has(self, partition: str) -> bool:
-        """Tells whether readers may use a partition."""
+        """Returns whether readers may use a partition."""
         return partition in self.partitions
 
     def records(
@@ -398,5 +398,5 @@ def _is_new(file: BaseFile | LogFile | None, stamps: Stamps, before: Stamps) -> 
 
 
 def _is_initial(time: str) -> bool:
-    """Tells whether partitions were initialised at an instant."""
+    """Returns whether partitions were initialised at an instant."""
     return time.startswith("00000000000000")

@@ -56,22 +56,22 @@ class Operation(str, Enum):
 
     @property
     def looks_up_keys(self) -> bool:
-        """Tells whether the operation always looks up keys, whatever the options."""
+        """Returns whether the operation always looks up keys, whatever the options."""
         return self.traits.known in ("update", "delete")
 
     @property
     def overwrites(self) -> bool:
-        """Tells whether its rows replace others."""
+        """Returns whether its rows replace others."""
         return self.takes_whole_rows and self.traits.replaces is not None
 
     @property
     def takes_whole_rows(self) -> bool:
-        """Tells whether it writes rows; otherwise they only name what to delete."""
+        """Returns whether it writes rows; otherwise they only name what to delete."""
         return self.traits.needs == "rows"
 
     @property
     def writes_files(self) -> bool:
-        """Tells whether it adds files to the table; otherwise it only replaces file groups."""
+        """Returns whether it adds files to the table; otherwise it only replaces file groups."""
         return self.traits.needs != "partitions"
 
     def action(self, config: TableConfig) -> Action:

@@ -249,23 +249,23 @@ class TableConfig:
 
     @property
     def has_completion_times(self) -> bool:
-        """Tells whether instants have a completion time, which orders file slices (since version 8)."""
+        """Returns whether instants have a completion time, which orders file slices (since version 8)."""
         return self.version >= 8
 
     @property
     def logs_named_by_instant(self) -> bool:
-        """Tells whether each log file is written by one instant and named after it (since version 8). Before, writes
+        """Returns whether each log file is written by one instant and named after it (since version 8). Before, writes
         append to a file named after the base file of its slice."""
         return self.version >= 8
 
     @property
     def has_extended_log_blocks(self) -> bool:
-        """Tells whether log blocks may hold row positions, or values of some columns only (since version 8)."""
+        """Returns whether log blocks may hold row positions, or values of some columns only (since version 8)."""
         return self.version >= 8
 
     @property
     def defines_indexes(self) -> bool:
-        """Tells whether the table stores index definitions, which named indexes need (since version 8)."""
+        """Returns whether the table stores index definitions, which named indexes need (since version 8)."""
         return self.version >= 8
 
     @property
@@ -276,7 +276,7 @@ class TableConfig:
 
     @property
     def merges_by_mode(self) -> bool:
-        """Tells whether the merge mode and related properties decide how rows merge (since version 9). Before, the
+        """Returns whether the merge mode and related properties decide how rows merge (since version 9). Before, the
         payload class and the merger's strategy do."""
         return self.version >= 9
 
@@ -329,7 +329,7 @@ class TableConfig:
 
     @property
     def is_metadata_table(self) -> bool:
-        """Tells whether this is a metadata table: only these have HFiles as base files."""
+        """Returns whether this is a metadata table: only these have HFiles as base files."""
         return self.base_file_format == "HFILE"
 
     @property
@@ -347,7 +347,7 @@ class TableConfig:
 
     @property
     def slashed_dates(self) -> bool:
-        """Tells whether partitions `yyyy-MM-dd` have paths `yyyy/MM/dd`."""
+        """Returns whether partitions `yyyy-MM-dd` have paths `yyyy/MM/dd`."""
         return self._flag(SLASHED_DATES, False)
 
     @property
@@ -356,12 +356,12 @@ class TableConfig:
 
     @property
     def metafiles_in_base_format(self) -> bool:
-        """Tells whether partition metafiles have the format of base files."""
+        """Returns whether partition metafiles have the format of base files."""
         return self._flag("hoodie.partition.metafile.use.base.format", False)
 
     @property
     def timestamps_as_text(self) -> bool:
-        """Tells whether timestamps in record keys are text."""
+        """Returns whether timestamps in record keys are text."""
         return self._flag(CONSISTENT_TIMESTAMPS, False)
 
     @property
@@ -416,5 +416,5 @@ class TableConfig:
 
 
 def _is_number(text: str) -> bool:
-    """Tells whether a text is a number short enough for a version: Python refuses to parse thousands of digits."""
+    """Returns whether a text is a number short enough for a version: Python refuses to parse thousands of digits."""
     return text.isascii() and text.isdecimal() and len(text) < 10

@@ -27,8 +27,8 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def paths_hold_values(config: TableConfig) -> bool:
-    """Tells whether the parts of a path are the partition columns' values: with simple and complex key generators, and
-    with custom ones whose parts are all simple."""
+    """Returns whether the parts of a path are the partition columns' values: with simple and complex key generators,
+    and with custom ones whose parts are all simple."""
     if config.keygen_type in ("CUSTOM", "CUSTOM_AVRO"):
         stored = config.properties.get("hoodie.table.partition.fields", "").upper().split(",")
         return all(part.strip().endswith(":SIMPLE") for part in stored)
@@ -121,7 +121,7 @@ def path_parts(config: TableConfig, path: str, *, escaped: bool = False) -> dict
 
 
 def is_slashed_date(config: TableConfig, fields: Sequence[str]) -> bool:
-    """Tells whether a path's slashes replace the dashes of the only partition column's value."""
+    """Returns whether a path's slashes replace the dashes of the only partition column's value."""
     return config.slashed_dates and len(fields) == 1 and not config.hive_style and paths_hold_values(config)
 
 

@@ -88,17 +88,17 @@ class ScanRequest:
 
     @property
     def use_metadata(self) -> bool:
-        """Tells whether the metadata table is used at all."""
+        """Returns whether the metadata table is used at all."""
         return self.options.get(indexes.METADATA_ENABLE)
 
     @property
     def use_indexes(self) -> bool:
-        """Tells whether the indexes of the metadata table prune files."""
+        """Returns whether the indexes of the metadata table prune files."""
         return self.options.get(indexes.DATA_SKIPPING)
 
     @property
     def read_damaged(self) -> bool:
-        """Tells whether the readable rest of damaged files is read."""
+        """Returns whether the readable rest of damaged files is read."""
         return self.options.get(read_config.DAMAGED)
 
     @property

@@ -221,7 +221,7 @@ def clean_metadata(state: TableState, clean: Instant) -> dict[str, Any] | None:
 
 
 def _is_savepoint(timeline: Timeline, as_of: str) -> bool:
-    """Tells whether the state as of a time belongs to a savepoint, whose files are never cleaned."""
+    """Returns whether the state as of a time belongs to a savepoint, whose files are never cleaned."""
     last = max((instant.time for instant in timeline.write_completed if instant.time <= as_of), default=None)
     if last is None or (last != as_of and (timeline.start is None or last < timeline.start)):
         return False  # commits after the savepoint may have been archived

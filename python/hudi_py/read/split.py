@@ -109,7 +109,7 @@ class Split:
 
     @property
     def merged(self) -> bool:
-        """Tells whether rows of several files are merged, so that the split can only be read as a whole."""
+        """Returns whether rows of several files are merged, so that the split can only be read as a whole."""
         return bool(self.log_files)
 
     @property

@@ -207,7 +207,7 @@ def _instant_ms(instant: str | None, zone: tzinfo) -> int | None:
 
 
 def _was_copied(entries: Sequence[ReportedInstant]) -> bool:
-    """Tells whether everything seems to have completed after the newest action began."""
+    """Returns whether everything seems to have completed after the newest action began."""
     starts = [entry.start_ms for entry in entries if entry.start_ms is not None]
     ends = [entry.end_ms for entry in entries if entry.end_ms is not None]
     return len(ends) > 2 and min(ends) > max(starts)

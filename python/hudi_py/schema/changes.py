@@ -326,7 +326,7 @@ class Columns:
 
 
 def _covers(path: str, name: str) -> bool:
-    """Tells whether a column is `name`, or a struct that contains it."""
+    """Returns whether a column is `name`, or a struct that contains it."""
     return f"{name}.".startswith(f"{path}.")
 
 

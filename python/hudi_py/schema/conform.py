@@ -165,7 +165,7 @@ def _assigned_fields(
 
 
 def promotable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Tells whether a column of scalar type `source` can be promoted to `target`."""
+    """Returns whether a column of scalar type `source` can be promoted to `target`."""
     if source.equals(target):
         return True
     return any(fits(target) and may_become(source, target) for fits, may_become in _PROMOTIONS)
@@ -204,7 +204,7 @@ _PROMOTIONS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.Da
 
 
 def readable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Tells whether a column of scalar type `source` may be read as `target`.
+    """Returns whether a column of scalar type `source` may be read as `target`.
 
     Besides promotions these are the type changes that schema on read allows (`SchemaChangeUtils`, 1.2.0).
     """

@@ -170,7 +170,7 @@ class _Ids:
 
 
 def is_opaque(kind: str) -> bool:
-    """Tells whether a type represents an Avro type that internal schemas do not have."""
+    """Returns whether a type represents an Avro type that internal schemas do not have."""
     return kind.startswith(_OPAQUE)
 
 
@@ -237,7 +237,7 @@ def _reconciled_type(old: InternalType, avro: Any, ids: _Ids, path: str) -> Inte
 
 
 def _same(one: InternalType, other: InternalType) -> bool:
-    """Tells whether two primitive types are equal: decimals have two names."""
+    """Returns whether two primitive types are equal: decimals have two names."""
     if one == other or not isinstance(one, str) or not isinstance(other, str):
         return one == other
     decimal = DecimalName.of(one)

@@ -53,12 +53,12 @@ class Storage(Protocol):
 
     @property
     def is_local(self) -> bool:
-        """Tells whether the root is a folder of this machine's file system."""
+        """Returns whether the root is a folder of this machine's file system."""
         ...
 
     @property
     def can_rename(self) -> bool:
-        """Tells whether a file can be moved in one step. Otherwise a file appears whole, under the name that it was
+        """Returns whether a file can be moved in one step. Otherwise a file appears whole, under the name that it was
         opened with, when it is closed."""
         ...
 
@@ -186,21 +186,21 @@ def walk_folders(storage: Storage, path: str) -> Iterator[FileInfo]:
 
 
 def is_hidden_by_storage(name: str) -> bool:
-    """Tells whether a file of this name is never listed: a checksum sibling or an unfinished `put`."""
+    """Returns whether a file of this name is never listed: a checksum sibling or an unfinished `put`."""
     if not name.startswith("."):
         return False
     return name.endswith(".crc") or (name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX))
 
 
 def is_scratch(path: str) -> bool:
-    """Tells whether a file is useless after a power failure and harmless half written: heartbeats, gates, staged rows,
-    unpublished data files."""
+    """Returns whether a file is useless after a power failure and harmless half written: heartbeats, gates, staged
+    rows, unpublished data files."""
     return _SCRATCH.search(path) is not None
 
 
 def is_lock(path: str) -> bool:
-    """Tells whether a file is the table's lock. It may be lost in a power failure, but half a lock would name no owner
-    and could never be broken."""
+    """Returns whether a file is the table's lock. It may be lost in a power failure, but half a lock would name no
+    owner and could never be broken."""
     return _LOCK.search(path) is not None
 
 

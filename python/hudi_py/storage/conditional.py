@@ -161,7 +161,7 @@ class ConditionalWrites:
         return self._obstore.put(self._store, path, data, mode=mode)
 
     def _created_by(self, path: str, data: bytes, writer: str, error: Exception) -> bool | None:
-        """Tells whether this writer created the existing object; None if there is none. Raises `error` if it cannot
+        """Returns whether this writer created the existing object; None if there is none. Raises `error` if it cannot
         tell.
 
         Empty content without metadata does not identify the writer; then the store's answer "exists" is trusted.
@@ -180,6 +180,6 @@ class ConditionalWrites:
         return bool(data) and current.data == data
 
     def _is_refusal(self, error: Exception) -> bool:
-        """Tells whether the store refused the request, so that nothing was stored."""
+        """Returns whether the store refused the request, so that nothing was stored."""
         names = "InvalidPathError", "NotSupportedError", "PermissionDeniedError", "UnauthenticatedError"
         return isinstance(error, tuple(getattr(self._exceptions, name) for name in names))

@@ -173,7 +173,7 @@ def _is_set(value: str) -> bool:
 
 
 def asked_metadata_address(error: BaseException) -> bool:
-    """Tells whether obstore failed at the metadata address, which it queries if it finds no other credentials."""
+    """Returns whether obstore failed at the metadata address, which it queries if it finds no other credentials."""
     return _METADATA_ADDRESS in str(error) or "metadata.google.internal" in str(error)
 
 
@@ -186,7 +186,7 @@ def without_credentials(uri: str, reason: str = "") -> StorageDeniedError:
 
 @cache
 def _has_metadata_address() -> bool:
-    """Tells whether something answers at the metadata address of a cloud's machine."""
+    """Returns whether something answers at the metadata address of a cloud's machine."""
     try:
         socket.create_connection((_METADATA_ADDRESS, 80), timeout=_METADATA_S).close()
     except OSError:

@@ -296,7 +296,7 @@ class LocalStorage:
             self._unflushed.flush()
 
     def _keeps(self, path: str) -> bool:
-        """Tells whether the file must survive a power failure."""
+        """Returns whether the file must survive a power failure."""
         if not self.durable or is_scratch(path) or is_lock(path):
             return False
         return not is_hidden_by_storage(path.rpartition("/")[2])

@@ -113,7 +113,7 @@ def set_modified(storage: Storage, path: str, modified_ms: int) -> bool:
 
 
 def can_set_modified(storage: Storage) -> bool:
-    """Tells whether a storage can set modification times."""
+    """Returns whether a storage can set modification times."""
     while isinstance(storage, FolderStorage):
         storage = storage.beneath
     return isinstance(storage, DatedStorage)

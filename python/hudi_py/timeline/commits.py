@@ -112,7 +112,7 @@ def read_commits(
 
 
 def _reaches_archive(timeline: Timeline, span: InstantRange, *, by_requested: bool) -> bool:
-    """Tells whether a range can have archived commits. In layout 2, a long one may have completed in any range."""
+    """Returns whether a range can have archived commits. In layout 2, a long one may have completed in any range."""
     return timeline.start is None or not by_requested or span.begin is None or span.begin < timeline.start
 
 

@@ -273,7 +273,7 @@ def _check_name(instants: Sequence[ArchivedInstant], run: HistoryFile, path: str
 
 
 def made_in_layout_2(config: TableConfig) -> bool:
-    """Tells whether the table was created with layout 2, so that its history has no runs of an upgrade."""
+    """Returns whether the table was created with layout 2, so that its history has no runs of an upgrade."""
     made = config.properties.get("hoodie.table.initial.version", "")
     return made.isdecimal() and int(made) >= 8
 
@@ -297,7 +297,7 @@ def run_range(storage: Storage, folder: str, run: HistoryFile) -> tuple[str, str
 
 
 def _may_hold(file: pq.ParquetFile, query: ArchiveQuery) -> bool:
-    """Tells whether a run can have instants of a range, by the statistics in its footer."""
+    """Returns whether a run can have instants of a range, by the statistics in its footer."""
     if query.completed_after is not None:
         completed = _range_of(file, "completionTime")
         if completed is not None and completed[1] <= query.completed_after:

@@ -34,7 +34,7 @@ class Layout:
 
     @property
     def has_completion_times(self) -> bool:
-        """Tells whether names of completed instants end in their completion time (layout 2)."""
+        """Returns whether names of completed instants end in their completion time (layout 2)."""
         return self.version >= 2
 
     def requested_name(self, instant_time: str, action: Action) -> str:

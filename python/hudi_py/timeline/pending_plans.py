@@ -168,7 +168,7 @@ class PendingPlans:
 
 
 def is_data_file(name: str) -> bool:
-    """Tells whether a file name is that of a base, log or change log file."""
+    """Returns whether a file name is that of a base, log or change log file."""
     return parse_base_file_name(name) is not None or parse_log_file_name(name) is not None
 
 

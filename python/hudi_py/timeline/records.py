@@ -15,7 +15,7 @@ _MAGIC = b"Obj\x01"
 
 
 def is_container(data: bytes) -> bool:
-    """Tells whether the bytes start like an Avro object container file."""
+    """Returns whether the bytes start like an Avro object container file."""
     return data.startswith(_MAGIC)
 
 
@@ -77,7 +77,7 @@ class Fields:
         return value
 
     def has(self, name: str) -> bool:
-        """Tells whether there is a value of any type."""
+        """Returns whether there is a value of any type."""
         return self._values.get(name) is not None
 
     def text(self, name: str, default: str = "") -> str:

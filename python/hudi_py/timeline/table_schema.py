@@ -81,7 +81,7 @@ class TableSchema:
 
     @property
     def evolves_on_read(self) -> bool:
-        """Tells whether columns are identified by id (`hoodie.schema.on.read.enable`)."""
+        """Returns whether columns are identified by id (`hoodie.schema.on.read.enable`)."""
         return self.history is not None and self.history.query is not None
 
 
@@ -153,7 +153,8 @@ def resolve_table_schema(
 
 
 def has_operation_column(storage: Storage, config: TableConfig, commits: NewestCommits) -> bool:
-    """Tells whether rows have `_hoodie_operation`. Commits do not record it, so this reads a file of the newest write.
+    """Returns whether rows have `_hoodie_operation`. Commits do not record it, so this reads a file of the newest
+    write.
 
     Source: `TableSchemaResolver.hasOperationField` (1.2.0). Costs a footer or block header.
     """
@@ -269,7 +270,7 @@ def _files_of(storage: Storage, config: TableConfig, instant: Instant) -> Iterat
 
 
 def _is_lost(field: pa.Field, known: pa.Schema | pa.StructType) -> bool:
-    """Tells whether a reader of the known columns loses values of a column: its name or a member's is missing, or its
+    """Returns whether a reader of the known columns loses values of a column: its name or a member's is missing, or its
     numbers lose digits."""
     index = known.get_field_index(field.name)
     return index < 0 or _loses(field.type, known.field(index).type)
@@ -286,7 +287,7 @@ def _loses(written: pa.DataType, known: pa.DataType) -> bool:
 
 
 def _wide(kind: pa.DataType) -> bool:
-    """Tells whether columns are widened to or from a type."""
+    """Returns whether columns are widened to or from a type."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_string(kind))
 

@@ -81,7 +81,7 @@ class Timeline:
         return self.write_completed[-1] if self.write_completed else None
 
     def is_committed(self, instant_time: str) -> bool:
-        """Tells whether files and log blocks of an instant count: it is a completed write, or older than the
+        """Returns whether files and log blocks of an instant count: it is a completed write, or older than the
         timeline."""
         return instant_time in self._completions or self.is_archived(instant_time)
 
@@ -94,7 +94,7 @@ class Timeline:
         return value
 
     def is_archived(self, instant_time: str) -> bool:
-        """Tells whether a write instant has left this timeline."""
+        """Returns whether a write instant has left this timeline."""
         return self.start is not None and instant_time < self.start and instant_time not in self._completions
 
     def find(self, instant_time: str, action: Action | None = None) -> Instant | None:
@@ -109,7 +109,7 @@ class Timeline:
         return next(iter(writes or instants), None)
 
     def moved_since(self, seen: Timeline) -> bool:
-        """Tells whether anything has been done or planned since another timeline of the table was read. Even a plan
+        """Returns whether anything has been done or planned since another timeline of the table was read. Even a plan
         counts, since it may open the slices that a write adds to."""
         return self.instants != seen.instants
 

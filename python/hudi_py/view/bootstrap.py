@@ -83,7 +83,7 @@ def load_bootstrap_sources(storage: Storage, config: TableConfig) -> BootstrapSo
 
 
 def has_bootstrap_index(storage: Storage, config: TableConfig) -> bool:
-    """Tells whether the table was bootstrapped and its index is in use.
+    """Returns whether the table was bootstrapped and its index is in use.
 
     Raises:
         UnsupportedTableError: the table has an index of another kind.

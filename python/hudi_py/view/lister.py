@@ -19,7 +19,7 @@ class Lister(Protocol):
 
     @property
     def is_storage(self) -> bool:
-        """Tells whether the listing comes from the storage itself, which cannot reveal lost files."""
+        """Returns whether the listing comes from the storage itself, which cannot reveal lost files."""
         ...
 
     def prefetch(self, partitions: Iterable[PartitionPath]) -> int:

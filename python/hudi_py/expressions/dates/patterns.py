@@ -25,7 +25,7 @@ class JodaToken:
 
     @property
     def is_name(self) -> bool:
-        """Tells whether the token names a month or a weekday."""
+        """Returns whether the token names a month or a weekday."""
         return self.letter == "E" or (self.letter == "M" and self.count >= 3)
 
     @property

@@ -37,7 +37,7 @@ class _Function:
     needs: str
     """The column types that it accepts, for errors."""
     is_zoned: Callable[[pa.DataType, Options], bool] = lambda kind, options: False
-    """Tells whether its values depend on the time zone."""
+    """Returns whether its values depend on the time zone."""
     optional: tuple[str, ...] = ()
     check: Callable[[Options], object] = lambda options: None
     """Raises `ValueError` if the options are not valid."""
@@ -83,7 +83,7 @@ class IndexFunction:
         return _FUNCTIONS[self.name].result(kind)
 
     def is_zoned(self, kind: pa.DataType) -> bool:
-        """Tells whether its values for a column type depend on the time zone."""
+        """Returns whether its values for a column type depend on the time zone."""
         return _FUNCTIONS[self.name].is_zoned(kind, self.options)
 
     def apply(self, values: pa.Array, zone: str = UTC) -> pa.Array:
@@ -91,13 +91,13 @@ class IndexFunction:
         return _FUNCTIONS[self.name].apply(values, self.options, zone)
 
     def same(self, other: IndexFunction) -> bool:
-        """Tells whether two functions always have the same values."""
+        """Returns whether two functions always have the same values."""
         one, two = ({**_DEFAULTS.get(item.name, {}), **item.options} for item in (self, other))
         return self.name == other.name and {**one, EXPR: ""} == {**two, EXPR: ""}
 
 
 def is_zoned_instant(kind: pa.DataType) -> bool:
-    """Tells whether a column has points in time, whose dates depend on the time zone."""
+    """Returns whether a column has points in time, whose dates depend on the time zone."""
     return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
 
 

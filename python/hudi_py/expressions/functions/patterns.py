@@ -83,7 +83,7 @@ class DatePattern:
 
     @property
     def has_offset(self) -> bool:
-        """Tells whether the pattern has a letter that depends on the zone."""
+        """Returns whether the pattern has a letter that depends on the zone."""
         return any(token.letter in ("X", "x", "Z") for token in self.tokens)
 
     @cached_property

@@ -31,7 +31,7 @@ _WHOLE: Final = r"^[+-]?\d{1,18}(\.\d*)?$"
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Tells whether a column has dates or timestamps."""
+    """Returns whether a column has dates or timestamps."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 

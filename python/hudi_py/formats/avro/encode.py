@@ -323,7 +323,7 @@ def _cast_column(array: pa.Array, target: pa.DataType, allowed: bool, path: str)
 
 
 def _same_kind_of_number(source: pa.DataType, target: pa.DataType) -> bool:
-    """Tells whether a cast between types that are integers in Avro keeps the meaning."""
+    """Returns whether a cast between types that are integers in Avro keeps the meaning."""
     if _is.is_timestamp(target):
         # local times and instants are not converted: the zone is unknown
         return bool(_is.is_timestamp(source)) and (source.tz is None) == (target.tz is None)

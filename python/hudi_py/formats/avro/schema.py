@@ -227,7 +227,7 @@ def _field(name: str, node: Node, above: tuple[Record, ...], nullable: bool | No
 
 
 def admits_null(node: Node) -> bool:
-    """Tells whether null is a value of the node's type."""
+    """Returns whether null is a value of the node's type."""
     return isinstance(node, (Null, Nullable)) or (isinstance(node, Choice) and node.null_index is not None)
 
 

@@ -198,7 +198,7 @@ def _decimal(arrow: pa.DataType, namespace: str, where: str) -> AvroSchema:
 
 
 def _holds_values(arrow: pa.DataType) -> bool:
-    """Tells whether a column's `hudi_type` is the type of the values in it."""
+    """Returns whether a column's `hudi_type` is the type of the values in it."""
     return isinstance(arrow, (*_LISTS, pa.MapType))
 
 
@@ -231,7 +231,7 @@ def _custom(kind: Vector | str, arrow: pa.DataType, where: str) -> AvroSchema:
 
 
 def _has_shape(arrow: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tells whether a type is a struct with the members of another one, in any order and with any nullability."""
+    """Returns whether a type is a struct with the members of another one, in any order and with any nullability."""
     if not pa.types.is_struct(wanted):
         same_text = pa.types.is_string(wanted) and (pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow))
         same_bytes = pa.types.is_binary(wanted) and (pa.types.is_large_binary(arrow) or pa.types.is_binary_view(arrow))
@@ -245,6 +245,6 @@ def _has_shape(arrow: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def is_avro_name(name: str) -> bool:
-    """Tells whether Avro's Java implementation accepts a field name: letters and digits of any script."""
+    """Returns whether Avro's Java implementation accepts a field name: letters and digits of any script."""
     head, rest = name[:1], name[1:]
     return (head.isalpha() or head == "_") and all(c.isalnum() or c == "_" for c in rest)

@@ -287,7 +287,7 @@ def _read_plan(file: pq.ParquetFile) -> _Plan:
 
 
 def _is_alike(kind: pa.DataType, source: pa.DataType) -> bool:
-    """Tells whether no cast is needed, apart from decoding a dictionary."""
+    """Returns whether no cast is needed, apart from decoding a dictionary."""
     return bool(kind == (source.value_type if pa.types.is_dictionary(source) else source))
 
 

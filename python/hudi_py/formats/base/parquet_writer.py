@@ -310,7 +310,7 @@ def _inner_array(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
 
 
 def has_required(kind: pa.DataType) -> bool:
-    """Tells whether anything within a type, except keys of maps, may not be null."""
+    """Returns whether anything within a type, except keys of maps, may not be null."""
     if pa.types.is_map(kind):
         return not kind.item_field.nullable or has_required(kind.item_type)
     if not pa.types.is_struct(kind) and not pa.types.is_list(kind):

@@ -64,8 +64,8 @@ class BaseFileFooter:
 
 
 def _orders_otherwise(keys: pa.StringArray) -> bool:
-    """Tells whether Java may order the keys differently: by UTF-16 units surrogates come before U+E000, while in UTF-8
-    both begin with a byte from 0xEE on."""
+    """Returns whether Java may order the keys differently: by UTF-16 units surrogates come before U+E000, while in
+    UTF-8 both begin with a byte from 0xEE on."""
     return bool((Texts.of(keys).data >= 0xEE).any())
 
 

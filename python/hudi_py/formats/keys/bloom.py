@@ -270,7 +270,7 @@ class BloomFilter:
         return present
 
     def might_contain_any(self, keys: pa.Array) -> bool:
-        """Tells whether any of the keys may be present."""
+        """Returns whether any of the keys may be present."""
         few = keys[
             :: max(len(keys) // _SAMPLED_KEYS, 1)
         ]  # spread over all keys: a file with keys in this range has many of them

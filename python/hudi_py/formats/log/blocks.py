@@ -52,7 +52,7 @@ class BlockType(IntEnum):
 
     @property
     def is_data(self) -> bool:
-        """Tells whether the block holds table records (`HoodieLogBlockType.isDataBlock` without change records)."""
+        """Returns whether the block holds table records (`HoodieLogBlockType.isDataBlock` without change records)."""
         return self in (BlockType.AVRO, BlockType.HFILE, BlockType.PARQUET)
 
 
@@ -92,12 +92,12 @@ class LogBlock:
 
     @property
     def is_partial(self) -> bool:
-        """Tells whether the block's records have only some of the columns (partial updates)."""
+        """Returns whether the block's records have only some of the columns (partial updates)."""
         return self.header.get(HeaderKey.IS_PARTIAL, "false").lower() == "true"
 
     @property
     def is_rollback(self) -> bool:
-        """Tells whether the block undoes earlier blocks of `TARGET_INSTANT_TIME`."""
+        """Returns whether the block undoes earlier blocks of `TARGET_INSTANT_TIME`."""
         return self.type is BlockType.COMMAND and self.header.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK_COMMAND
 
 

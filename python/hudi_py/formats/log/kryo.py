@@ -383,5 +383,5 @@ def _unzigzag(value: int) -> int:
 
 
 def is_default_value(kind: str, value: object) -> bool:
-    """Tells whether a delete is in commit time order (`OrderingValues.getDefault`, 1.2.0)."""
+    """Returns whether a delete is in commit time order (`OrderingValues.getDefault`, 1.2.0)."""
     return value is None or (kind == "int" and value == 0)

@@ -177,7 +177,7 @@ def _readable_part(storage: Storage, base: BaseFile) -> tuple[BaseFile | None, d
 
 
 def _begins_well(storage: Storage, log: LogFile) -> bool:
-    """Tells whether a log exists, all of its blocks can be read, and its rows belong to its file group."""
+    """Returns whether a log exists, all of its blocks can be read, and its rows belong to its file group."""
     try:
         check_first_rows(storage, list(read_blocks(storage, log.path, log.size)))
     except (CorruptFileError, FileNotFoundError):

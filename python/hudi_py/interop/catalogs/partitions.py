@@ -141,7 +141,8 @@ def changes_of(
 
 
 def same_place(first: str, second: str) -> bool:
-    """Tells whether two locations have the same path. As in Apache Hudi, scheme and host do not count (`s3`, `s3a`)."""
+    """Returns whether two locations have the same path. As in Apache Hudi, scheme and host do not count (`s3`,
+    `s3a`)."""
     return _same_path(first.rstrip("/"), second.rstrip("/"))
 
 

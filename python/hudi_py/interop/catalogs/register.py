@@ -201,7 +201,7 @@ class _Run:
 
 
 def _is_hudi(entry: TableEntry) -> bool:
-    """Tells whether an entry belongs to a Hudi table."""
+    """Returns whether an entry belongs to a Hudi table."""
     return _TIME in entry.parameters or entry.parameters.get("spark.sql.sources.provider", "").lower() == "hudi"
 
 
@@ -221,7 +221,7 @@ def _stamped_entry(entry: TableEntry, synced: Synced | None, *, writer: bool = F
 
 
 def _columns_differ(stored: TableEntry, wanted: TableEntry) -> bool:
-    """Tells whether columns are added, dropped or retyped, ignoring order and case
+    """Returns whether columns are added, dropped or retyped, ignoring order and case
     (`HiveSchemaUtil.getSchemaDifference`)."""
     return (
         _column_types(stored) != _column_types(wanted) or _column_comments(wanted) - _column_comments(stored) != set()

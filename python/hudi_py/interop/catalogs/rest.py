@@ -74,7 +74,7 @@ class Polaris:
         return Registered(report.catalog, report.name, instant, "created" if stored is None else "changed")
 
     def _is_same(self, stored: dict[str, Any], table: CatalogTable) -> bool:
-        """Tells whether an entry needs no change. It cannot be changed, only replaced, which needs permission."""
+        """Returns whether an entry needs no change. It cannot be changed, only replaced, which needs permission."""
         stored_at = (str(stored.get("format", "")).lower(), str(stored.get("base-location", "")).rstrip("/"))
         if stored_at == ("hudi", table.uri):
             return True

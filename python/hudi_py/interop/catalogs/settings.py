@@ -78,7 +78,7 @@ class SyncSettings:
         return self.options.get(config.IGNORE_FAILURES)
 
     def recreates(self, catalog: str) -> bool:
-        """Tells whether an entry that cannot be changed is replaced."""
+        """Returns whether an entry that cannot be changed is replaced."""
         return self.options.get(config.GLUE_RECREATE if catalog == GLUE else config.RECREATE)
 
     @property

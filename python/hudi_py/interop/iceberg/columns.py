@@ -273,7 +273,7 @@ class _Others:
 
 
 def promotes(old: str, new: str) -> bool:
-    """Tells whether Iceberg reads values of a primitive type as another (specification, schema evolution)."""
+    """Returns whether Iceberg reads values of a primitive type as another (specification, schema evolution)."""
     first, second = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
     if first and second:
         return first[2] == second[2] and int(first[1]) <= int(second[1])

@@ -98,7 +98,7 @@ class Index:
         return frozenset(result)
 
     def _follows(self, timeline: Timeline) -> bool:
-        """Tells whether all instants that were completed then still count, and none can have been completed and
+        """Returns whether all instants that were completed then still count, and none can have been completed and
         archived since."""
         start, now = timeline.start or "", set(map(_instant_text, timeline.completed))
         writes = (item.partition(".") for item in self.completed - now)
@@ -154,7 +154,7 @@ def ranges_of(files: MetadataFiles, locations: Iterable[str]) -> Ranges:
 
 
 def may_name(ranges: Ranges | None, prefix: str) -> bool:
-    """Tells whether a manifest may name a file whose location begins with a text. `ranges` None: unknown."""
+    """Returns whether a manifest may name a file whose location begins with a text. `ranges` None: unknown."""
     return ranges is None or any(low[: len(prefix)] <= prefix <= high for low, high in ranges)
 
 

@@ -321,7 +321,7 @@ class _Attempt:
         return replace(ready.publication, location=location)
 
     def _is_due(self, parent: Json, facts: Mapping[str, str]) -> bool:
-        """Tells whether to make a snapshot without changes, so that snapshots whose files were deleted expire."""
+        """Returns whether to make a snapshot without changes, so that snapshots whose files were deleted expire."""
         return any(parent["summary"].get(key) != facts[key] for key in (CLEANED, VIEW))
 
     def _columns(self, snapshot: Snapshot, metadata: Json, before: Sequence[Json]) -> IcebergColumns:

@@ -349,7 +349,7 @@ def _removed_files(files: MetadataFiles, chain: Sequence[Json], made: Made) -> l
 
 
 def _any_gone(files: MetadataFiles, removed: Sequence[ManifestEntry], listed: dict[str, set[str]]) -> bool:
-    """Tells whether any of Hudi's files among these is missing. `listed` contains the known names by folder."""
+    """Returns whether any of Hudi's files among these is missing. `listed` contains the known names by folder."""
     for entry in removed:
         if files.is_side(entry.path):
             continue

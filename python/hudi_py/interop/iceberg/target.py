@@ -302,7 +302,7 @@ class MetadataFiles:
         return path
 
     def is_side(self, location: str) -> bool:
-        """Tells whether a file was written for a slice with logs."""
+        """Returns whether a file was written for a slice with logs."""
         return location.startswith(self.located(f"{SIDE_FOLDER}/"))
 
     def read(self, location: str) -> bytes:

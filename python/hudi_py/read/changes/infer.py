@@ -224,7 +224,7 @@ class Inference:
         return Change(commit.time, InferenceCase.REPLACE_COMMIT, before=before)
 
     def _may_be_cleaned(self, commit: Commit) -> bool:
-        """Tells whether a clean came after a commit. Cleans spare files of savepoints, so an older slice of a file
+        """Returns whether a clean came after a commit. Cleans spare files of savepoints, so an older slice of a file
         group may remain after the newest one is gone. Cleans are archived, but never the newest ones."""
         completed = self._snapshot.timeline.completed
         return commit.archived or any(item.action is Action.CLEAN and item.time > commit.time for item in completed)

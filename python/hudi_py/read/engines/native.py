@@ -182,7 +182,7 @@ def _by_path(name: str) -> str:
 
 
 def _holds_only(metadata: pq.FileMetaData, name: str, value: pa.Scalar) -> bool:
-    """Tells whether statistics show that all rows of a file have one value in a column."""
+    """Returns whether statistics show that all rows of a file have one value in a column."""
     places = {metadata.schema.column(index).path: index for index in range(len(metadata.schema))}
     if name not in places:
         return False
@@ -227,7 +227,7 @@ def _footer_difference(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
 
 
 def _same_type(source: pa.DataType, kind: pa.DataType) -> bool:
-    """Tells whether types are equal, ignoring nullability and the names of list and map elements."""
+    """Returns whether types are equal, ignoring nullability and the names of list and map elements."""
     if pa.types.is_struct(kind):
         if not pa.types.is_struct(source) or [field.name for field in source] != [field.name for field in kind]:
             return False
@@ -242,7 +242,7 @@ def _same_type(source: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def _reads_alike(kind: pa.DataType) -> bool:
-    """Tells whether Parquet readers agree on the values of a type, nested types included."""
+    """Returns whether Parquet readers agree on the values of a type, nested types included."""
     if pa.types.is_struct(kind):
         names = [field.name.lower() for field in kind]
         return bool(names) and len(set(names)) == len(names) and all(_reads_alike(field.type) for field in kind)

@@ -279,5 +279,5 @@ def _stored_alike(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Spl
 
 
 def _is_only(range_: ColumnRange | None, value: Any) -> bool:
-    """Tells whether statistics show that a file has no other value, and no null."""
+    """Returns whether statistics show that a file has no other value, and no null."""
     return range_ is not None and range_.nulls == 0 and range_.low == value and range_.high == value

@@ -150,7 +150,7 @@ def log_spec(snapshot: Snapshot, request: ScanRequest) -> LogSpec:
 
 
 def _is_newest_of_each(spec: ReadSpec) -> bool:
-    """Tells whether each row is the newest version of its key, with values from the files: without a merge older
+    """Returns whether each row is the newest version of its key, with values from the files: without a merge older
     versions count too, and a user-defined merger may create new values."""
     return spec.mode == "merge" and not spec.emit_deletes and (spec.logs is None or spec.logs.merge.merger is None)
 
@@ -207,7 +207,7 @@ def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list
 
 
 def is_divided(split: Split, target_bytes: int) -> bool:
-    """Tells whether `divide` reads the footer of the split's file, to divide it."""
+    """Returns whether `divide` reads the footer of the split's file, to divide it."""
     return not split.merged and split.size > target_bytes
 
 

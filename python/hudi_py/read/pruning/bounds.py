@@ -90,7 +90,7 @@ _PYTHON = (int, float, str, decimal.Decimal)
 
 
 def has_usable_bounds(kind: pa.DataType) -> bool:
-    """Tells whether smallest and greatest values of a type are used for pruning."""
+    """Returns whether smallest and greatest values of a type are used for pruning."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
@@ -104,7 +104,7 @@ def has_usable_bounds(kind: pa.DataType) -> bool:
 
 
 def may_be_true(node: Node, bounds: BoundsOf) -> bool:
-    """Tells whether a predicate can be true for a row within the bounds; False is certain, True is not."""
+    """Returns whether a predicate can be true for a row within the bounds; False is certain, True is not."""
     if isinstance(node, Logical):
         results = (may_be_true(part, bounds) for part in node.parts)
         return all(results) if node.operator == "AND" else any(results)
@@ -150,7 +150,7 @@ def _compare_bounds(node: Comparison, bounds: BoundsOf) -> bool:
 
 
 def _same_order(column: pa.DataType, compared: pa.DataType) -> bool:
-    """Tells whether a column's values keep their order when cast to the type of the comparison."""
+    """Returns whether a column's values keep their order when cast to the type of the comparison."""
     if column.equals(compared):
         return True
     if pa.types.is_float32(column) and pa.types.is_float64(compared):

@@ -41,7 +41,7 @@ class _Index:
     of_ranges: bool
 
     def matches(self, node: Node) -> bool:
-        """Tells whether the index has the values of a node."""
+        """Returns whether the index has the values of a node."""
         if isinstance(node, Column):
             return self.expression.name == IDENTITY and ".".join(node.path) == self.column
         return (

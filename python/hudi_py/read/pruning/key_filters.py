@@ -55,7 +55,7 @@ def _by_footer(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] |
 
 
 def _may_have(storage: Storage, file: BaseFile, keys: frozenset[str]) -> bool:
-    """Tells whether a base file may have one of the keys, by the bounds and the bloom filter in its footer."""
+    """Returns whether a base file may have one of the keys, by the bounds and the bloom filter in its footer."""
     wanted = _sorted_keys(keys)
     try:
         with open_base_file(storage, file.path) as opened:
@@ -74,7 +74,7 @@ def _may_have(storage: Storage, file: BaseFile, keys: frozenset[str]) -> bool:
 
 
 def _has_row_groups(file: OpenBaseFile, keys: frozenset[str]) -> bool:
-    """Tells whether a row group may have one of the keys, by the statistics of the key column."""
+    """Returns whether a row group may have one of the keys, by the statistics of the key column."""
     if file.parquet is None:
         return True
     node = key_bounds(keys)[0]

@@ -147,7 +147,7 @@ def _compared_constants(node: Node) -> tuple[Column | None, pa.DataType, tuple[o
 
 
 def _is_exact(column: Column, compared: pa.DataType, values: tuple[object, ...]) -> bool:
-    """Tells whether the value determines the column's text."""
+    """Returns whether the value determines the column's text."""
     if len(column.path) > 1:
         return False
     if pa.types.is_string(column.kind) and pa.types.is_string(compared):

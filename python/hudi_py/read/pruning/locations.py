@@ -46,7 +46,7 @@ def _by_location(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice]
 
 
 def _has_every_row(sought: SoughtRows, metadata: MetadataTable) -> bool:
-    """Tells whether the record index knows every row: a global index has one location for a key."""
+    """Returns whether the record index knows every row: a global index has one location for a key."""
     storage, config, timeline = sought.snapshot.storage, sought.snapshot.config, sought.snapshot.timeline
     trusted = sought.request.options.get(indexes.RECORD_INDEX_TRUST)
     if trusted or is_by_partition(storage, config, metadata.file_groups(RECORD_INDEX)):

@@ -59,7 +59,7 @@ class Pruner(Generic[T]):
     name: str
     """The name of the step in `explain`."""
     applies: Callable[[SoughtRows], bool]
-    """Tells whether it could leave anything out, as far as that is known without reading."""
+    """Returns whether it could leave anything out, as far as that is known without reading."""
     prune: Callable[[SoughtRows, list[T]], Kept[T] | None]
     """Returns the items that may hold sought rows; None if it cannot decide."""
     by_metadata: bool = True
@@ -104,7 +104,7 @@ class SoughtRows:
 
     @property
     def is_newest(self) -> bool:
-        """Tells whether the slices are those of the metadata table's newest state, the only one that some indexes
+        """Returns whether the slices are those of the metadata table's newest state, the only one that some indexes
         describe."""
         snapshot, metadata = self.snapshot, self.metadata
         newest = not self.given and snapshot.as_of is None and self.request.query_type != "read_optimized"

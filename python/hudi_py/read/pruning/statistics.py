@@ -150,7 +150,7 @@ def _is_usable(node: Node, schema: pa.Schema) -> bool:
 
 
 def _is_always_known(kind: pa.DataType) -> bool:
-    """Tells whether every file has bounds of such a column, unless it holds only nulls."""
+    """Returns whether every file has bounds of such a column, unless it holds only nulls."""
     return not (pa.types.is_string(kind) or pa.types.is_floating(kind))
 
 
@@ -162,8 +162,8 @@ def _usable_statistics(sought: SoughtRows) -> Statistics | None:
 
 
 def _knows_partitions(sought: SoughtRows) -> bool:
-    """Tells whether the ranges of partitions are usable: they describe the newest state, and Apache Hudi 1.2.0 computes
-    them only from Parquet files, so for other formats they miss rows."""
+    """Returns whether the ranges of partitions are usable: they describe the newest state, and Apache Hudi 1.2.0
+    computes them only from Parquet files, so for other formats they miss rows."""
     return bool(sought.conjuncts) and sought.is_newest and sought.snapshot.config.base_file_format == "PARQUET"
 
 

@@ -71,7 +71,7 @@ class BaseFileReader:
 
     @property
     def has_keys(self) -> bool:
-        """Tells whether the file itself stores `_hoodie_record_key`."""
+        """Returns whether the file itself stores `_hoodie_record_key`."""
         return RECORD_KEY in self._opened.footer.schema.names
 
     def row_group_sizes(self) -> list[int]:
@@ -101,7 +101,7 @@ class BaseFileReader:
         return None if among is None and len(kept) == len(every) else kept
 
     def may_exceed(self, name: str, kind: pa.DataType, value: int) -> bool:
-        """Tells whether a row may have a greater value in a column than `value`, by statistics; dates and timestamps
+        """Returns whether a row may have a greater value in a column than `value`, by statistics; dates and timestamps
         are days and microseconds since the epoch."""
         greater = Comparison(">", Column((name,), kind), Literal(value, kind), kind)
         condition = Filter(f"{name} > {value}", frozenset({name}), greater)

@@ -95,7 +95,7 @@ def merged_count(storage: Storage, split: Split) -> int:
 
 
 def have_distinct_hashes(names: Sequence[str], bits: int) -> bool:
-    """Tells whether the upper bits of Spark SQL's `xxhash64` differ for all of the names."""
+    """Returns whether the upper bits of Spark SQL's `xxhash64` differ for all of the names."""
     hashes = xx_hash64(pa.array(names, pa.string()), _SPARKS_SEED) >> np.uint64(64 - bits)
     return len(np.unique(hashes)) == len(names)
 

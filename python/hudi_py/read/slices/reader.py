@@ -49,7 +49,7 @@ class SliceMerge:
 
     @property
     def depends_on_base(self) -> bool:
-        """Tells whether the winning rows, or their values, depend on the base file."""
+        """Returns whether the winning rows, or their values, depend on the base file."""
         return self.folds or self.settings.by_event_time
 
     def applied(
@@ -190,8 +190,8 @@ class SliceReader:
             yield with_keys(of_commits(batch, merge.commit_times), merge.settings.key_fields)
 
     def _surely_wins(self, log: LogRecords | SpilledLog) -> bool:
-        """Tells whether no base row has a greater ordering value than any version of the log, by the statistics in the
-        footer of the base file."""
+        """Returns whether no base row has a greater ordering value than any version of the log, by the statistics in
+        the footer of the base file."""
         settings, schema = self.log.spec.merge, self.spec.table_schema
         fields = settings.ordering_fields
         if not settings.by_event_time or len(fields) > 1 or fields[0] not in schema.names:
@@ -273,7 +273,7 @@ def _as_number(value: pa.Scalar) -> int | None:
 
 
 def _is_by_position(base_file: BaseFile, settings: MergeSettings) -> bool:
-    """Tells whether record positions in log blocks are row numbers of the base file as it is read."""
+    """Returns whether record positions in log blocks are row numbers of the base file as it is read."""
     return base_file.source is None and base_file.name.extension == "parquet" and not settings.key_fields
 
 

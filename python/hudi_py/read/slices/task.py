@@ -158,7 +158,7 @@ def count_split(storage: Storage, split: Split) -> int:
 
 
 def is_counted_by_footer(split: object) -> bool:
-    """Tells whether a split's rows are all those of its base file."""
+    """Returns whether a split's rows are all those of its base file."""
     return isinstance(split, Split) and not split.merged and split.row_groups is None and _takes_all(split.spec)
 
 

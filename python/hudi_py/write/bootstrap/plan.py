@@ -298,7 +298,7 @@ def _samples(
 
 
 def _difference(samples: Sequence[tuple[OriginalFile, pa.RecordBatch]], keygen: KeyGenerator, decoded: bool) -> str:
-    """Tells how the paths of rows differ from where they are; empty if they do not."""
+    """Returns how the paths of rows differ from where they are; empty if they do not."""
     for file, row in samples:
         try:
             path = keygen.partition_paths(row)[0].as_py()
