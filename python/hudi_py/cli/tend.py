@@ -93,7 +93,7 @@ def _show(screen: Screen, table: TendedTable) -> None:
     kind = {"MERGE_ON_READ": "merge on read", "COPY_ON_WRITE": "copy on write"}.get(table.table_type, "")
     screen.title(table.uri, f"{kind}, version {table.version}" if table.version else "")
     if table.error is not None:
-        screen.line(f"  cannot be looked at: {first_line(table.error)}", "red", hang=4)
+        screen.line(f"  cannot be examined: {first_line(table.error)}", "red", hang=4)
     if table.skipped:
         screen.line(f"  skipped: {table.skipped}", "dim", hang=4)
     for each in table.services:
@@ -128,6 +128,6 @@ def _sum_up(screen: Screen, report: TendReport) -> None:
         screen.table(columns, rows, empty="")
         screen.line()
     for folder in report.not_searched:
-        screen.note(f"Not looked at: {folder}")
+        screen.note(f"Not examined: {folder}")
     text = str(report)
     screen.line(f"{text[:1].upper()}{text[1:]}." + (" Nothing was changed." if report.dry_run else ""))

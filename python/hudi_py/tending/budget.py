@@ -1,4 +1,4 @@
-"""What a run may take, and what services cost: estimated before, measured afterwards."""
+"""The budget of a run, and the cost of services: estimated before they run, measured afterwards."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ _DURATION: Final = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)i?b?")
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SEARCH_SHARE: Final = 0.5
-"""The part of a budget after which no further table is looked at, so that what is due gets the rest."""
+"""Share of a budget after which no further table is examined, so that the rest goes to the services that are due."""
 _FIRST_RATE: Final = 20e6
-"""Bytes read and written in a second, until the run has measured its own rate."""
+"""Bytes read and written per second, until the run has measured its own rate."""
 _MEASURED_BYTES: Final = 16_000_000
-"""Bytes that a service must have moved for its rate to count."""
+"""Minimum number of bytes that a service must have moved for its rate to count."""
 _FIRST_REQUEST_S: Final = 0.005
 _BYTES_OF_A_REQUEST: Final = 8_000_000
-"""Bytes whose transfer costs about as much as a request."""
+"""Number of bytes whose transfer costs about as much as a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may take; None: as much as it needs.
+    """What a run may use; None means no limit.
 
-    No service is begun that does not fit into what is left, by its estimated cost; a compaction is made smaller, if its
-    strategy allows for it. What was begun is finished.
+    A service is started only if its estimated cost fits into what is left of the budget. A compaction is made smaller
+    to fit, if its strategy allows for it. A service that was started always finishes.
     """
 
     seconds: float | None = None
     num_bytes: int | None = None
     """Bytes read and written."""
     requests: int | None = None
-    """Calls of storages."""
+    """Requests to storage."""
 
     @property
     def limited(self) -> bool:
-        """Whether it limits anything."""
+        """Whether there is any limit."""
         return self != Budget()
 
     @classmethod
@@ -65,38 +65,38 @@ UNLIMITED: Final = Budget()
 
 def duration_of(text: str) -> float:
     """Returns the seconds of a text such as `45`, `90s`, `30m` or `1h30m`. Raises ConfigError."""
-    found = _DURATION.fullmatch("".join(text.split()).lower())
-    if found is None or not any(found.groups()):
+    match = _DURATION.fullmatch("".join(text.split()).lower())
+    if match is None or not any(match.groups()):
         raise ConfigError(f"Cannot read {text!r} as a duration: expected one such as 90s, 30m or 1h30m")
-    hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return hours * 3600 + minutes * 60 + seconds
 
 
 def size_of(text: str) -> int:
     """Returns the bytes of a text such as `500MB` or `1.5 TB`, in decimal units. Raises ConfigError."""
-    found = _SIZE.fullmatch("".join(text.split()).lower())
-    if found is None:
+    match = _SIZE.fullmatch("".join(text.split()).lower())
+    if match is None:
         raise ConfigError(f"Cannot read {text!r} as a number of bytes: expected one such as 500MB or 1.5TB")
-    return int(float(found[1]) * 1000 ** _POWERS[found[2]])
+    return int(float(match[1]) * 1000 ** _POWERS[match[2]])
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a service would take, about."""
+    """The estimated cost of a service."""
 
     requests: int
     num_bytes: int = 0
 
     @property
     def weight(self) -> float:
-        """Requests and bytes as one number, in requests."""
+        """Requests and bytes as one number, expressed in requests."""
         return max(self.requests + self.num_bytes / _BYTES_OF_A_REQUEST, 1.0)
 
 
 class Ledger:
-    """A budget, and what a run has taken from it. Thread-safe.
+    """Tracks what a run has used of its budget. Thread-safe.
 
-    What is being worked on counts with its estimate until it is done, so that several services side by side fit
+    A service that is still running counts with its estimate, so that several services side by side fit into the budget
     together.
     """
 
@@ -112,7 +112,7 @@ class Ledger:
 
     @property
     def seconds(self) -> float:
-        """Since the run began."""
+        """Seconds since the run began."""
         return self._clock() - self._started
 
     @property
@@ -120,25 +120,25 @@ class Ledger:
         return self._meter.used
 
     def now(self) -> float:
-        """The time of the clock, in seconds."""
+        """Returns the time of the clock, in seconds."""
         return self._clock()
 
     def searched_enough(self) -> str:
-        """Why no further table is looked at; empty if one may be."""
+        """Returns why no further table is examined; empty if one may be."""
         return self._why_not(Cost(1), _SEARCH_SHARE)
 
-    def looked(self, seconds: float, used: Used) -> None:
-        """Takes in how long looking at tables took: so long do requests take here."""
+    def record_survey(self, seconds: float, used: Used) -> None:
+        """Records how long it took to examine tables, which shows how long a request takes here."""
         if used.requests >= 10:
             with self._guard:
                 self._request_s = seconds / used.requests
 
     def begin(self, cost: Cost) -> tuple[str, int | None]:
-        """Reserves what a service would take, until `end`.
+        """Reserves the cost of a service, until `end`.
 
         Returns:
-            Why it does not fit, empty if it does; and the bytes that are left for it, None if there is no limit. Only
-            a service that may take fewer bytes than its cost says fits with less than those.
+            The reason why the service does not fit, empty if it does; and the number of bytes that are left for it,
+            None if there is no limit. A service that needs more bytes than that fits only if it can be made smaller.
         """
         with self._guard:
             reason = self._why_not(cost, 1.0)
@@ -148,21 +148,21 @@ class Ledger:
             return reason, left
 
     def assume(self, cost: Cost) -> tuple[str, int | None]:
-        """As `begin`, on a dry run: what is reserved counts as taken."""
-        found = self.begin(cost)
-        if not found[0]:
+        """Does the same as `begin` on a dry run, where reserved cost counts as used."""
+        reason, left = self.begin(cost)
+        if not reason:
             self._assumed_s += self._duration(cost)
-        return found
+        return reason, left
 
     def end(self, cost: Cost, seconds: float, used: Used) -> None:
-        """Takes in what a service has really taken for which `cost` was reserved."""
+        """Records what a service for which `cost` was reserved has actually used."""
         with self._guard:
             self._running.remove(cost)
             if used.num_bytes >= _MEASURED_BYTES and seconds > 0:
                 self._rate = used.num_bytes / seconds
 
     def _reserved(self) -> Cost:
-        """What services that run will take, as if they had taken nothing yet."""
+        """Returns the cost of all running services, as if they had used nothing yet."""
         return Cost(sum(cost.requests for cost in self._running), sum(cost.num_bytes for cost in self._running))
 
     def _duration(self, cost: Cost) -> float:
@@ -181,7 +181,9 @@ class Ledger:
         if budget.seconds is not None:
             left, needed = budget.seconds * share - self.seconds - self._assumed_s, self._duration(cost)
             if left < needed:
-                return f"it takes about {_shown(needed)}, and {_shown(max(left, 0.0))} of the time are left"
+                return (
+                    f"it takes about {_show_seconds(needed)}, and {_show_seconds(max(left, 0.0))} of the time are left"
+                )
         if budget.requests is not None:
             left_requests = int(budget.requests * share) - used.requests - reserved.requests
             if left_requests < cost.requests:
@@ -194,5 +196,5 @@ class Ledger:
         return ""
 
 
-def _shown(seconds: float) -> str:
+def _show_seconds(seconds: float) -> str:
     return show_duration(round(seconds * 1000))

@@ -14,16 +14,16 @@ from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.state import load_state
 
 _FEW: Final = 8
-"""Folders that are rather listed than looked up in a metadata table."""
+"""Up to this many folders are listed, instead of looked up in a metadata table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a table is."""
+    """The location of a table."""
 
     uri: str
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Those that a catalog has for it."""
+    """Table properties that a catalog stores for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ class FoundTables:
     """The tables at and below a path."""
 
     folders: tuple[str, ...]
-    """Relative to the path, sorted; the path itself is empty."""
+    """Relative to the path, and sorted; the path itself is the empty string."""
     not_searched: tuple[str, ...] = ()
-    """Folders that are too deep, relative to the path."""
+    """Folders below the maximum depth, relative to the path."""
 
 
 def find_tables(storage: Storage, *, depth: int | None = None) -> FoundTables:
-    """Finds the tables at and below a path, those below other tables included.
+    """Finds the tables at and below a path, including those below other tables.
 
     Partitions are not searched, nor are folders whose names begin with a dot or an underscore, or have the form
     `key=value`.
 
     Args:
-        storage: rooted at the path.
+        storage: its root is the path.
         depth: how many levels of folders below the path are listed; None: all.
     """
     tables: list[str] = []
@@ -73,8 +73,8 @@ def _is_partition(children: Sequence[FileInfo]) -> bool:
 
 
 def _outside_partitions(storage: Storage, folder: str, inner: list[str]) -> list[str]:
-    """Those of the folders in a table's folder in which it has no partition, as far as its metadata table tells.
-    Others show by their metafiles that they are partitions."""
+    """Returns the folders in a table's folder in which the table has no partition, according to its metadata table.
+    Other partitions are recognised by their metafiles."""
     if len(inner) <= _FEW:
         return inner
     try:
@@ -83,7 +83,7 @@ def _outside_partitions(storage: Storage, folder: str, inner: list[str]) -> list
         if metadata is None or not state.config.partition_fields:
             return inner
         partitions = lister.partitions()
-    except (HudiError, OSError):  # what is wrong with the table is reported when it is looked at
+    except (HudiError, OSError):  # problems of the table are reported when it is examined
         return inner
     first = {path.partition("/")[0] for path in partitions}
     return [path for path in inner if path.rpartition("/")[2] not in first]

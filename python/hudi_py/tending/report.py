@@ -1,4 +1,4 @@
-"""What a run found and did, as frozen values."""
+"""The results of a run, as frozen values."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ STATES: Final = (DUE, DONE, NOTHING, LEFT, BUSY, FAILED, INTERRUPTED)
 
 @dataclass(frozen=True, slots=True)
 class TendedService:
-    """A service of one table that is due, or was when the run looked at the table."""
+    """A service that is due for one table, or was when the run examined the table."""
 
     service: str
     state: str
     """`due` (on a dry run), `done`, `nothing` (another process came first), `left` (it did not fit into the budget, or
     the table does not ask for it), `busy` (another process is at it, or holds the lock), `failed` or `interrupted`."""
     reason: str
-    """What is due; of what was left, why."""
+    """What is due; for a service that was left, also why."""
     pending: tuple[InstantTime, ...] = ()
-    """Instants of plans that were made before."""
+    """Instants of existing plans."""
     files: int = 0
-    """How many files fewer there are afterwards, about."""
+    """Estimated number of files by which the service reduces the table."""
     num_bytes: int = 0
-    """Bytes that it reads and writes, as estimated before."""
+    """Estimated bytes that the service reads and writes."""
     requests: int = 0
-    """Calls of the storage, as estimated before."""
+    """Estimated requests to storage."""
     report: ServiceReport | None = None
-    """What was done."""
+    """The report of the service."""
     error: Exception | None = field(default=None, compare=False)
     used: Used = NOTHING_USED
-    """What was measured; several services side by side are counted apart."""
+    """Measured use; services that run side by side are measured separately."""
     seconds: float = 0.0
 
     @property
     def gain(self) -> float:
-        """Files fewer for its cost (`Cost.weight`): the greater, the sooner it is done."""
+        """Files removed for the cost (`Cost.weight`); the service with the greatest gain runs first."""
         return self.files / self.cost.weight
 
     @property
     def cost(self) -> Cost:
-        """What it takes, as estimated before."""
+        """The estimated cost."""
         return Cost(self.requests, self.num_bytes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
-        found: dict[str, Any] = {
+        """Returns field names and values, ready for JSON."""
+        fields: dict[str, Any] = {
             "service": self.service,
             "state": self.state,
             "reason": self.reason,
@@ -68,15 +68,15 @@ class TendedService:
             "estimated": {"files": self.files, "num_bytes": self.num_bytes, "requests": self.requests},
         }
         if self.seconds:
-            found |= {"used": asdict(self.used), "seconds": round(self.seconds, 3)}
+            fields |= {"used": asdict(self.used), "seconds": round(self.seconds, 3)}
         if self.report is not None:
-            found["report"] = self.report.to_dict()
-        return found | _error(self.error)
+            fields["report"] = self.report.to_dict()
+        return fields | _error_fields(self.error)
 
 
 @dataclass(frozen=True, slots=True)
 class TendedTable:
-    """A table that was found."""
+    """A table that the run found."""
 
     uri: str
     """Its base path, without credentials."""
@@ -85,28 +85,30 @@ class TendedTable:
     """0 if its properties could not be read."""
     table_type: str = ""
     skipped: str = ""
-    """Why nothing was done to it although it can be read."""
+    """Why nothing was done to a readable table."""
     remarks: tuple[str, ...] = ()
-    """What a person might want to look at."""
+    """Remarks for the operator."""
     services: tuple[TendedService, ...] = ()
-    """Those that were due, in the order in which they were done."""
+    """The services that were due, in the order in which they ran."""
     error: Exception | None = field(default=None, compare=False)
-    """Why it could not be looked at."""
+    """The error that kept the table from being examined."""
     used: Used = NOTHING_USED
-    """What looking at it and caring for it took."""
+    """What the run used for this table: to examine it and for its services."""
     seconds: float = 0.0
 
     def of(self, *states: str) -> tuple[TendedService, ...]:
-        """The services in one of these states."""
-        return tuple(each for each in self.services if each.state in states)
+        """Returns the services in any of these states."""
+        return tuple(service for service in self.services if service.state in states)
 
     @property
     def errors(self) -> tuple[Exception, ...]:
-        """Its own error, and those of its services, of conflicts and locks too."""
-        return tuple(error for error in (self.error, *(each.error for each in self.services)) if error is not None)
+        """The table's own error and those of its services, including conflicts and locks."""
+        return tuple(
+            error for error in (self.error, *(service.error for service in self.services)) if error is not None
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Returns field names and values, ready for JSON."""
         return {
             "uri": self.uri,
             "name": self.name,
@@ -114,10 +116,10 @@ class TendedTable:
             "table_type": self.table_type,
             "skipped": self.skipped,
             "remarks": list(self.remarks),
-            "services": [each.to_dict() for each in self.services],
+            "services": [service.to_dict() for service in self.services],
             "used": asdict(self.used),
             "seconds": round(self.seconds, 3),
-            **_error(self.error),
+            **_error_fields(self.error),
         }
 
 
@@ -126,25 +128,25 @@ class TendReport(Spoken):
     """The result of a run."""
 
     tables: tuple[TendedTable, ...]
-    """The one with the greatest gain for its cost first; those with nothing due last."""
+    """Tables with the greatest gain for their cost come first; tables with nothing due come last."""
     not_searched: tuple[str, ...] = ()
-    """Folders that were too deep to be searched, and tables that were not looked at for lack of budget."""
+    """Folders below the maximum depth, and tables that were not examined because the budget was used up."""
     budget: Budget = UNLIMITED
     used: Used = NOTHING_USED
     seconds: float = 0.0
     dry_run: bool = False
 
     def count(self, *states: str) -> int:
-        """How many services of all tables are in one of these states."""
+        """Returns how many services of all tables are in any of these states."""
         return sum(len(table.of(*states)) for table in self.tables)
 
     @property
     def errors(self) -> tuple[Exception, ...]:
-        """Those of all tables."""
+        """The errors of all tables."""
         return tuple(error for table in self.tables for error in table.errors)
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Returns field names and values, ready for JSON."""
         return {
             "dry_run": self.dry_run,
             "num_tables": len(self.tables),
@@ -158,10 +160,10 @@ class TendReport(Spoken):
             "tables": [table.to_dict() for table in self.tables],
         }
 
-    def _text(self) -> str:
-        return "; ".join(self._parts())
+    def _summary_text(self) -> str:
+        return "; ".join(self._summary_parts())
 
-    def _parts(self) -> Iterator[str]:
+    def _summary_parts(self) -> Iterator[str]:
         yield counted(len(self.tables), "table")
         counts = {state: self.count(state) for state in STATES if state != NOTHING}
         yield ", ".join(f"{count:,} {state}" for state, count in counts.items() if count) or "nothing is due"
@@ -172,12 +174,12 @@ class TendReport(Spoken):
         if skipped:
             yield f"{skipped:,} skipped"
         if bad:
-            yield f"{bad:,} could not be looked at"
+            yield f"{bad:,} could not be examined"
         if self.not_searched:
-            yield f"{len(self.not_searched):,} not looked at"
+            yield f"{len(self.not_searched):,} not examined"
         moved = f", {show_bytes(self.used.num_bytes)}" if self.used.num_bytes else ""
         yield f"{show_duration(round(self.seconds * 1000))}, {counted(self.used.requests, 'request')}{moved}"
 
 
-def _error(error: Exception | None) -> dict[str, Any]:
+def _error_fields(error: Exception | None) -> dict[str, Any]:
     return {} if error is None else {"error": type(error).__name__, "message": first_line(error)}

@@ -1,4 +1,4 @@
-"""Carries out what is due on many tables, within a budget."""
+"""Runs what is due on many tables, within a budget."""
 
 from __future__ import annotations
 
@@ -63,31 +63,31 @@ def tend(
     storage_options: Mapping[str, str] | None = None,
     watch: Watch | None = None,
 ) -> TendReport:
-    """Finds the tables at and below paths, asks each what is due, and does it, the greatest gain for its cost first.
+    """Finds the tables at and below paths and runs what is due on them, the greatest gain for its cost first.
 
-    By default it does what each table's settings ask for after commits, the compactions that writers leave to others,
-    the rollback of failed writes, and what the metadata table needs. Other writers and runs may be at work: what they
-    hold is left to them. An interruption at any moment leaves nothing half done that the next run, or the next write,
-    does not finish or undo.
+    By default, it runs the services that each table's settings ask for after commits, compactions that writers leave
+    to other processes, the rollback of failed writes, and the maintenance of the metadata table. Other writers and runs
+    may work at the same time; whatever they have locked is left to them. A run can be interrupted at any moment: the
+    next run or write finishes or undoes what was half done.
 
     Args:
         paths: a path or URI, or several. `hms:DATABASE` and `glue:DATABASE` are the tables of a database in the Hive
             metastore or AWS Glue, `hms:` and `glue:` those of all databases; see docs/catalogs.md for where they are.
-            What a catalog has of a table's settings counts as its own.
+            Settings that a catalog stores for a table count as the table's own.
         options: options of writes, by the keys of Apache Hudi. They override the tables' own properties.
-        services: names of services to run where they are due, such as `compaction` and `clean`, whatever the tables'
-            settings; None: as they say.
-        budget: what the run may take.
-        jobs: how many tables are worked on side by side.
+        services: names of services to run where they are due, such as `compaction` and `clean`, regardless of
+            the tables' settings; None: the services that the settings ask for.
+        budget: what the run may use.
+        jobs: how many tables are processed side by side.
         depth: how many levels of folders below the paths are searched; None: all.
         dry_run: only reports what would be done.
         storage_options: credentials and settings of the storage.
-        watch: is called with each table once nothing more is done to it, from one thread at a time.
+        watch: called with each finished table, by one thread at a time.
 
     Raises:
-        ConfigError: an option, service or number is not valid, or a path is of no storage. What is wrong with a single
-            table is in the report.
-        TableNotFoundError: there is no table at or below the path. Of several paths, the report says so.
+        ConfigError: an option, service or number is not valid, or there is no storage for a path. The report
+            contains the errors of single tables.
+        TableNotFoundError: there is no table at or below the path. For several paths, the report contains this error.
     """
     named = None if services is None else tuple([services] if isinstance(services, str) else services)
     if named is not None:
@@ -110,7 +110,7 @@ def tend(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MetadataReport(ServiceReport):
-    """What was done to a metadata table; `instant` is the newest action that it covers."""
+    """The result of maintaining a metadata table; `instant` is the newest action that it covers."""
 
     built: tuple[str, ...] = ()
     """Partitions that were built."""
@@ -121,7 +121,7 @@ class MetadataReport(ServiceReport):
 
 
 class TendRun:
-    """One run. `around.clock` tells the time in seconds."""
+    """A run over many tables. `around.clock` returns the time in seconds."""
 
     def __init__(self, around: Surroundings, budget: Budget, *, jobs: int = 1, watch: Watch | None = None) -> None:
         self._around = around
@@ -135,26 +135,26 @@ class TendRun:
         self._telling = threading.Lock()
 
     def stop(self) -> None:
-        """Stops the run from another thread: each table at its next look at the storage, with StoppedError."""
+        """Stops the run from another thread. Each table raises StoppedError at its next access to storage."""
         self._meter.stop()
 
     def close(self) -> None:
-        """Clears the progress from the terminal."""
+        """Clears the progress bar from the terminal."""
         self._progress.close()
 
     def find(self, roots: Sequence[str], depth: int | None) -> tuple[list[Place], list[str]]:
-        """The tables at and below paths, each once, and the folders that were too deep."""
-        found: dict[str, Place] = {}
+        """Finds the tables at and below paths, each once, and the folders below the maximum depth."""
+        places_by_uri: dict[str, Place] = {}
         deep: list[str] = []
         self._progress.phase("looking for tables")
         for root in roots:
             catalog, separator, database = root.partition(":")
             if separator and catalog in LISTED:
-                for each in self._listed(catalog, database.strip("/")):
-                    found.setdefault(each.uri, each)
+                for table in self._tables_of_catalog(catalog, database.strip("/")):
+                    places_by_uri.setdefault(table.uri, table)
                 continue
             storage = self._around.storage_at(root, self._meter)
-            uri = _spelled(root, storage)
+            uri = _displayed_path(root, storage)
             try:
                 tables = find_tables(storage, depth=depth)
                 if not tables.folders:
@@ -164,12 +164,12 @@ class TendRun:
                 continue
             for folder in tables.folders:
                 place = f"{uri}/{folder}" if folder else uri
-                found.setdefault(place, Place(place))
+                places_by_uri.setdefault(place, Place(place))
             deep += [f"{uri}/{folder}" for folder in tables.not_searched]
-        return list(found.values()), deep
+        return list(places_by_uri.values()), deep
 
-    def _listed(self, catalog: str, database: str) -> list[Place]:
-        """The tables of a catalog."""
+    def _tables_of_catalog(self, catalog: str, database: str) -> list[Place]:
+        """Lists the tables of a database in a catalog."""
         around, where = self._around, f"{catalog}:{database}"
         try:
             tables = catalog_tables(catalog, database, around.options, around.storage_options)
@@ -178,21 +178,21 @@ class TendRun:
         except HudiError as error:
             self.unfound.append(TendedTable(where, error=error))
             return []
-        return [Place(each.uri, each.properties) for each in tables]
+        return [Place(table.uri, table.properties) for table in tables]
 
     def carry_out(
         self, places: Sequence[Place], not_searched: Sequence[str] = (), *, dry_run: bool = False
     ) -> TendReport:
-        """Looks at the tables, and does what is due. Raises nothing but interruptions."""
-        self._progress.phase(f"looking at {counted(len(places), 'table')}")
-        surveyed, passed = self._look(places)
-        self.close()  # from here on, services have their own progress, and what is done is told
-        idle = [each for each in surveyed if not each.tasks]
-        due = sorted((each for each in surveyed if each.tasks), key=lambda each: (-each.gain, each.place.uri))
-        tables = [self._plan(each) for each in due] if dry_run else self._care(due)
-        for table in (*(each.table for each in idle), *self.unfound):
-            tables.append(table)
-            self._tell(table)
+        """Examines the tables and runs what is due. Raises nothing but interruptions."""
+        self._progress.phase(f"examining {counted(len(places), 'table')}")
+        surveyed, passed = self._survey_all(places)
+        self.close()  # from here on, services show their own progress, and `watch` is called for each table
+        idle = [table for table in surveyed if not table.tasks]
+        due = sorted((table for table in surveyed if table.tasks), key=lambda table: (-table.gain, table.place.uri))
+        tables = [self._plan_table(table) for table in due] if dry_run else self._tend_all(due)
+        for result in (*(table.table for table in idle), *self.unfound):
+            tables.append(result)
+            self._notify_watch(result)
         return TendReport(
             tuple(tables),
             (*not_searched, *passed),
@@ -202,99 +202,104 @@ class TendRun:
             dry_run,
         )
 
-    def _look(self, places: Sequence[Place]) -> tuple[list[Surveyed], list[str]]:
-        """The tables as they are, and those for which the budget is too small."""
+    def _survey_all(self, places: Sequence[Place]) -> tuple[list[Surveyed], list[str]]:
+        """Examines the tables. Returns the result of each, and the locations for which the budget was too small."""
         order = [*places]
-        if self._budget.limited:  # so that no table is always the one for which nothing is left
-            at = random.randrange(len(order)) if order else 0
-            order = [*order[at:], *order[:at]]
+        if self._budget.limited:  # a random start, so that it is not always the same table that gets nothing
+            start = random.randrange(len(order)) if order else 0
+            order = [*order[start:], *order[:start]]
 
         def look(place: Place) -> Surveyed | None:
             if self._meter.stopped or self._ledger.searched_enough():
                 return None
-            found = survey(place, self._around, Meter(self._meter))
-            self._ledger.looked(found.table.seconds, found.table.used)
-            return found
+            result = survey(place, self._around, Meter(self._meter))
+            self._ledger.record_survey(result.table.seconds, result.table.used)
+            return result
 
         remote = any("://" in place.uri and not place.uri.startswith(("file:", "memory:")) for place in places)
-        found = self._side_by_side(look, order, max(self._jobs, REQUESTS) if remote else self._jobs)
-        passed = sorted(place.uri for place, each in zip(order, found, strict=True) if each is None)
-        return sorted((each for each in found if each is not None), key=lambda each: each.place.uri), passed
+        results = self._side_by_side(look, order, max(self._jobs, REQUESTS) if remote else self._jobs)
+        passed = sorted(place.uri for place, result in zip(order, results, strict=True) if result is None)
+        surveyed = [result for result in results if result is not None]
+        return sorted(surveyed, key=lambda table: table.place.uri), passed
 
-    def _plan(self, found: Surveyed) -> TendedTable:
-        """A table on a dry run: what fits into the budget, as if nothing else were done."""
+    def _plan_table(self, surveyed: Surveyed) -> TendedTable:
+        """Plans a table on a dry run: chooses what fits into the budget, as if nothing else ran."""
         services = []
-        for task in found.tasks:
-            reason, left = self._ledger.assume(_least(task, found))
+        for task in surveyed.tasks:
+            reason, left = self._ledger.assume(_minimum_cost(task, surveyed))
             if reason:
                 task = replace(task, state=LEFT, reason=f"{task.reason}; {reason}")
             elif left is not None and left < task.num_bytes:
                 task = replace(task, reason=f"{task.reason}; made smaller, to fit into the budget")
             services.append(task)
-        table = replace(found.table, services=(*services, *found.table.of(LEFT, FAILED)))
-        self._tell(table)
+        table = replace(surveyed.table, services=(*services, *surveyed.table.of(LEFT, FAILED)))
+        self._notify_watch(table)
         return table
 
-    def _care(self, due: Sequence[Surveyed]) -> list[TendedTable]:
-        """Does what is due. Tables whose lock is taken are tried again at the end."""
-        first = self._side_by_side(lambda each: self._tend_table(each, last=False), due, self._jobs)
+    def _tend_all(self, due: Sequence[Surveyed]) -> list[TendedTable]:
+        """Runs what is due. Tables whose lock is held by others are tried again at the end."""
+        first = self._side_by_side(lambda table: self._tend_table(table, last=False), due, self._jobs)
         done = {table.uri: table for table, again in first if not again}
-        later = [each for each, (_, again) in zip(due, first, strict=True) if again]
-        for table, _ in self._side_by_side(lambda each: self._tend_table(each, last=True), later, self._jobs):
-            done[table.uri] = table
-        return [done[each.table.uri] for each in due]
+        later = [table for table, (_, again) in zip(due, first, strict=True) if again]
+        for result, _ in self._side_by_side(lambda table: self._tend_table(table, last=True), later, self._jobs):
+            done[result.uri] = result
+        return [done[table.table.uri] for table in due]
 
-    def _tend_table(self, found: Surveyed, *, last: bool) -> tuple[TendedTable, bool]:
-        """Does what is due on one table. Returns it, and whether to try again because its lock is taken."""
+    def _tend_table(self, surveyed: Surveyed, *, last: bool) -> tuple[TendedTable, bool]:
+        """Runs what is due on one table. Returns the result, and whether to try again because the table is locked."""
         meter, began = Meter(self._meter), self._ledger.now()
         try:
-            storage = self._around.storage_at(found.place.uri, meter)
-            if not last and self._is_locked(found, storage):
-                return found.table, True
+            storage = self._around.storage_at(surveyed.place.uri, meter)
+            if not last and self._is_locked(surveyed, storage):
+                return surveyed.table, True
         except (HudiError, OSError) as error:
-            failed = replace(found.table, error=error)
-            self._tell(failed)
+            failed = replace(surveyed.table, error=error)
+            self._notify_watch(failed)
             return failed, False
         outcomes: list[TendedService] = []
         try:
-            for task in found.tasks:
-                outcomes.append(self._attempt(found, task, storage, meter))
+            for task in surveyed.tasks:
+                outcomes.append(self._try_task(surveyed, task, storage, meter))
                 if isinstance(outcomes[-1].error, (LockError, ConflictError)) and not last and len(outcomes) == 1:
-                    return found.table, True
+                    return surveyed.table, True
         except (KeyboardInterrupt, StoppedError):
-            for stopped in found.tasks[len(outcomes) :][:1]:
+            for stopped in surveyed.tasks[len(outcomes) :][:1]:
                 outcomes.append(replace(stopped, state=INTERRUPTED))
-            self._tell(self._tended(found, outcomes, meter, began))
+            self._notify_watch(self._with_outcomes(surveyed, outcomes, meter, began))
             raise
-        table = self._tended(found, outcomes, meter, began)
-        self._measure(found, table)
-        self._tell(table)
+        table = self._with_outcomes(surveyed, outcomes, meter, began)
+        self._report_metrics(surveyed, table)
+        self._notify_watch(table)
         return table, False
 
-    def _tended(self, found: Surveyed, outcomes: Sequence[TendedService], meter: Meter, began: float) -> TendedTable:
-        rest = found.tasks[len(outcomes) :]
+    def _with_outcomes(
+        self, surveyed: Surveyed, outcomes: Sequence[TendedService], meter: Meter, began: float
+    ) -> TendedTable:
+        rest = surveyed.tasks[len(outcomes) :]
         return replace(
-            found.table,
-            services=(*outcomes, *(replace(each, state=LEFT) for each in rest), *found.table.of(LEFT, FAILED)),
-            used=found.table.used + meter.used,
-            seconds=found.table.seconds + self._ledger.now() - began,
+            surveyed.table,
+            services=(*outcomes, *(replace(task, state=LEFT) for task in rest), *surveyed.table.of(LEFT, FAILED)),
+            used=surveyed.table.used + meter.used,
+            seconds=surveyed.table.seconds + self._ledger.now() - began,
         )
 
-    def _is_locked(self, found: Surveyed, storage: Storage) -> bool:
-        assert found.options is not None  # there is something to do
-        holders = lock_holders(storage, found.options.values, found.options.for_storage(self._around.storage_options))
+    def _is_locked(self, surveyed: Surveyed, storage: Storage) -> bool:
+        assert surveyed.options is not None  # set, as the table has tasks
+        holders = lock_holders(
+            storage, surveyed.options.values, surveyed.options.for_storage(self._around.storage_options)
+        )
         return bool(holders)
 
-    def _attempt(self, found: Surveyed, task: TendedService, storage: Storage, meter: Meter) -> TendedService:
-        """Runs a service if the budget allows for it. What keeps it from running is in the result."""
-        cost = _least(task, found)
+    def _try_task(self, surveyed: Surveyed, task: TendedService, storage: Storage, meter: Meter) -> TendedService:
+        """Runs a service if the budget allows for it. The result contains the reason if it did not run."""
+        cost = _minimum_cost(task, surveyed)
         reason, left = self._ledger.begin(cost)
         if reason:
             return replace(task, state=LEFT, reason=f"{task.reason}; {reason}")
         began, before = self._ledger.now(), meter.used
         outcome = task
         try:
-            report = self._run(found, task, storage, left)
+            report = self._run_task(surveyed, task, storage, left)
             if report is None or report.instant is None:
                 why = report.reason if report is not None and report.reason else "nothing was left to do"
                 outcome = replace(task, state=NOTHING, reason=why)
@@ -302,7 +307,7 @@ class TendRun:
                 outcome = replace(task, state=DONE, report=report)
         except (ConflictError, LockError) as error:
             outcome = replace(task, state=BUSY, reason=f"{task.reason}; {first_line(error)}", error=error)
-        except Exception as error:  # whatever failed, the other tables are cared for
+        except Exception as error:  # whatever failed, the run goes on with the other tables
             if not isinstance(error, (HudiError, OSError)):
                 _log.warning("the %s of %s failed", task.service, storage.uri, exc_info=error)
             outcome = replace(task, state=FAILED, reason=f"{task.reason}; {first_line(error)}", error=error)
@@ -311,26 +316,28 @@ class TendRun:
             self._ledger.end(cost, seconds, used)
         return replace(outcome, used=used, seconds=seconds)
 
-    def _run(self, found: Surveyed, task: TendedService, storage: Storage, left: int | None) -> ServiceReport | None:
-        """Runs what is due now, which may be less than when the table was looked at."""
-        assert found.options is not None  # there is something to do
-        options = found.options
+    def _run_task(
+        self, surveyed: Surveyed, task: TendedService, storage: Storage, left: int | None
+    ) -> ServiceReport | None:
+        """Runs what is due now, which may be less than when the table was examined."""
+        assert surveyed.options is not None  # set, as the table has tasks
+        options = surveyed.options
         service = SERVICES.get(task.service)
         if service is not None:
             options = switched_on(service, options)
-        if _shrinks(task, found) and left is not None and left < task.num_bytes:
-            # what the strategy counts is what is read, and at least as much that is written: half of it is certain
+        if _can_shrink(task, surveyed) and left is not None and left < task.num_bytes:
+            # the strategy counts the bytes read, and about as many are written: half of the budget is safe
             target = min(options.get(compaction_config.TARGET_IO_MB), max(left // (2 * _MB), 1))
             options = options.replace({compaction_config.TARGET_IO_MB: str(target)})
-        title = f"{task.service.replace('_', ' ')} {found.table.name}" if self._jobs == 1 else ""
+        title = f"{task.service.replace('_', ' ')} {surveyed.table.name}" if self._jobs == 1 else ""
         with serving(storage, options, title, storage_options=self._around.storage_options) as context:
             if service is None:
                 return _mend_metadata(context)
             return _due_now(service, context, task)
 
-    def _measure(self, found: Surveyed, table: TendedTable) -> None:
+    def _report_metrics(self, surveyed: Surveyed, table: TendedTable) -> None:
         """Reports the metrics of a table, if its options ask for it."""
-        reporter = None if found.options is None else Reporter.of(found.options)
+        reporter = None if surveyed.options is None else Reporter.of(surveyed.options)
         if reporter is not None:
             measures = {
                 "tend.duration": round(table.seconds * 1000),
@@ -341,14 +348,14 @@ class TendRun:
             }
             reporter.report(table.uri, table.name, measures)
 
-    def _tell(self, table: TendedTable) -> None:
+    def _notify_watch(self, table: TendedTable) -> None:
         if self._watch is not None:
             with self._telling:
                 self._watch(table)
 
     def _side_by_side(self, work: Callable[[_T], _R], items: Sequence[_T], threads: int) -> list[_R]:
-        """What `work` makes of each item, in their order; in this thread if one is enough. An interruption stops the
-        others, each at its next call of the storage."""
+        """Calls `work` for each item, and returns the results in their order. Uses this thread if one is enough. An
+        interruption stops all others, each at its next access to storage."""
         if min(threads, len(items)) < 2:
             return [work(item) for item in items]
         pool = ThreadPoolExecutor(min(threads, len(items)), "hudi-py-tend")
@@ -360,7 +367,7 @@ class TendRun:
                 for future in done:
                     future.result()
             return [future.result() for future in futures]
-        except BaseException:  # in any case, no thread is left at work
+        except BaseException:  # whatever happened, no thread may go on
             self._meter.stop()
             raise
         finally:
@@ -392,20 +399,20 @@ def _mend_metadata(context: ServiceContext) -> ServiceReport | None:
     return MetadataReport(METADATA, newest.time, built=built) if built and newest is not None else None
 
 
-def _shrinks(task: TendedService, found: Surveyed) -> bool:
-    """Whether a service takes less than all if the budget asks for it."""
-    if task.service != "compaction" or task.pending or found.options is None:
+def _can_shrink(task: TendedService, surveyed: Surveyed) -> bool:
+    """Returns whether a service can be made smaller to fit into the budget."""
+    if task.service != "compaction" or task.pending or surveyed.options is None:
         return False
-    return all(name in BOUNDED_IO for name in found.options.get(compaction_config.STRATEGY))
+    return all(name in BOUNDED_IO for name in surveyed.options.get(compaction_config.STRATEGY))
 
 
-def _least(task: TendedService, found: Surveyed) -> Cost:
-    """What a service takes if it is made as small as it can be."""
+def _minimum_cost(task: TendedService, surveyed: Surveyed) -> Cost:
+    """Returns the cost of a service that is made as small as possible."""
     cost = task.cost
-    return replace(cost, num_bytes=min(cost.num_bytes, 2 * _MB)) if _shrinks(task, found) else cost
+    return replace(cost, num_bytes=min(cost.num_bytes, 2 * _MB)) if _can_shrink(task, surveyed) else cost
 
 
-def _spelled(root: str, storage: Storage) -> str:
-    """A path as its tables are named: a folder of this machine without scheme."""
+def _displayed_path(root: str, storage: Storage) -> str:
+    """Returns a path as its tables are named: a local folder without a scheme."""
     uri = storage.uri
     return uri.removeprefix("file://") if storage.is_local and "://" not in root else uri

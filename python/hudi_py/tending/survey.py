@@ -1,4 +1,4 @@
-"""Asks a table what is due, by the descriptions of its services."""
+"""Finds out what is due on a table, from the descriptors of its services."""
 
 from __future__ import annotations
 
@@ -35,36 +35,41 @@ from hudi_py.write.table.support import read_only_reason
 
 _log = logging.getLogger(__name__)
 METADATA: Final = "metadata"
-"""Completes partitions of the metadata table that were begun, and builds anew what readers pass over."""
+"""Completes partitions of the metadata table that were begun, and rebuilds those that readers cannot use."""
 _FIRST: Final = (ROLLBACK_FAILED.name, METADATA)
-"""Come before the others, which would be in their way or take longer without them."""
+"""Services that run first, because others would fail or take longer without them."""
 _COMMIT_REQUESTS: Final = 100
-"""Calls of the storage that an action takes besides those for its files, with a metadata table."""
+"""Requests that an action takes besides those for its files, with a metadata table."""
 _SEVERAL: Final[tuple[Service[Any], ...]] = (ROLLBACK_FAILED, *AFTER_COMMIT, *PLANNED)
 TENDED: Final[tuple[str, ...]] = tuple(
     dict.fromkeys(
         (
             *_FIRST,
-            *(each.name for each in _SEVERAL if each.plans or (each.after_commit and each.after_commit.switch)),
+            *(
+                service.name
+                for service in _SEVERAL
+                if service.plans or (service.after_commit and service.after_commit.switch)
+            ),
         )
     )
 )
-"""Names of what a run may do. Changes of the version are not among it."""
+"""Names of the services that a run may do. Upgrades and downgrades are not among them."""
 _SMALL_FILE: Final = 1 << 20
 _WAITS: Final[Mapping[Option[Any], str]] = {
     concurrency.LOCK_RETRIES: "1",
     concurrency.LOCK_RETRY_WAIT_MS: "1000",
     concurrency.LOCK_WAIT_MS: "30000",
 }
-"""How long a run waits for a lock unless the options say so: the next run comes, and other tables wait."""
+"""How long a run waits for a lock unless the options say otherwise: briefly, since other tables wait and there will be
+a next run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all tables of a run have in common."""
+    """What all tables of a run share."""
 
     options: Options
-    """Those of the call."""
+    """The options of the call."""
     services: tuple[str, ...] | None
     """Names of the services to run where they are due; None: those that each table's settings ask for."""
     storage_options: Mapping[str, str] | None
@@ -72,41 +77,41 @@ class Surroundings:
     opens: Callable[[str, Mapping[str, str] | None], Storage] = open_storage
 
     def storage_at(self, uri: str, meter: Meter) -> Storage:
-        """The storage at a URI, counted."""
+        """Opens the storage at a URI, metered."""
         storage = self.opens(uri, self.options.for_storage(self.storage_options))
         return metered(with_durability(storage, self.options.get(write_config.DURABLE)), meter)
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A table, and what is due on it."""
+    """A table and what is due on it."""
 
     place: Place
     table: TendedTable
-    """Its services are `due`, or `left` because the table does not ask for them."""
+    """The table with its services in the states `due`, and `left` if the table does not ask for them."""
     options: Options | None = None
-    """Those with which its services run; None if there are none to run."""
+    """The options with which its services run; None if nothing is due."""
 
     @property
     def tasks(self) -> tuple[TendedService, ...]:
-        """What is to be done, in this order."""
-        return tuple(sorted(self.table.of(DUE), key=lambda each: (_rank(each.service), -each.gain)))
+        """The services to run, in order."""
+        return tuple(sorted(self.table.of(DUE), key=lambda task: (_rank_of(task.service), -task.gain)))
 
     @property
     def gain(self) -> float:
-        """The gain of all that is to be done, for its cost; without limit if something comes first."""
+        """Gain of all tasks for their cost; infinite if a task must run first."""
         tasks = self.table.of(DUE)
-        if any(each.service in _FIRST for each in tasks):
+        if any(task.service in _FIRST for task in tasks):
             return float("inf")
-        return sum(each.files for each in tasks) / sum(each.cost.weight for each in tasks) if tasks else -1.0
+        return sum(task.files for task in tasks) / sum(task.cost.weight for task in tasks) if tasks else -1.0
 
 
-def _rank(service: str) -> int:
+def _rank_of(service: str) -> int:
     return _FIRST.index(service) if service in _FIRST else len(_FIRST)
 
 
 def check_services(names: tuple[str, ...]) -> None:
-    """Refuses names of services that a run does not do.
+    """Refuses names of services that a run cannot do.
 
     Raises:
         ConfigError: names the first one.
@@ -117,8 +122,8 @@ def check_services(names: tuple[str, ...]) -> None:
 
 
 def options_of(given: Mapping[str, Any] | None) -> Options:
-    """The options of a call. Those by which partitions expire would make every table lose partitions: they are refused,
-    and do not count in `hudi-defaults.conf`.
+    """Resolves the options of a call. Options that expire partitions are refused, since every table would lose
+    partitions, and are ignored in `hudi-defaults.conf`.
 
     Raises:
         ConfigError: an option is unknown, not valid or refused.
@@ -135,37 +140,37 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
 
 
 class _Remembering(ListedStorage):
-    """A storage that changes nothing, lists each folder once and reads each small file once: several services ask for
-    the same."""
+    """A read-only storage that lists each folder once and reads each small file once, because several services need
+    them."""
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
         self._contents: dict[str, bytes] = {}
 
     def read(self, path: str) -> bytes:
-        found = self._contents.get(path)
-        if found is None:
-            found = super().read(path)
-            if len(found) <= _SMALL_FILE:
-                self._contents[path] = found
-        return found
+        content = self._contents.get(path)
+        if content is None:
+            content = super().read(path)
+            if len(content) <= _SMALL_FILE:
+                self._contents[path] = content
+        return content
 
 
 def survey(place: Place, around: Surroundings, meter: Meter) -> Surveyed:
-    """Looks at a table. Changes nothing, and does not take its lock. Whatever is wrong with it is in the result."""
+    """Examines a table, without a change or lock. The result contains any error."""
     started, uri = around.clock(), place.uri
     try:
         storage = around.storage_at(place.uri, meter)
         uri = storage.uri
-        found = _survey(place, around, _Remembering(storage))
-    except Exception as error:  # whatever is wrong with one table, the others are looked at
+        surveyed = _survey_table(place, around, _Remembering(storage))
+    except Exception as error:  # whatever is wrong with one table, the run goes on with the others
         if not isinstance(error, (HudiError, OSError)):
-            _log.warning("the table %s cannot be looked at", uri, exc_info=error)
-        found = Surveyed(place, TendedTable(uri, error=error))
-    return replace(found, table=replace(found.table, used=meter.used, seconds=around.clock() - started))
+            _log.warning("the table %s cannot be examined", uri, exc_info=error)
+        surveyed = Surveyed(place, TendedTable(uri, error=error))
+    return replace(surveyed, table=replace(surveyed.table, used=meter.used, seconds=around.clock() - started))
 
 
-def _survey(place: Place, around: Surroundings, storage: Storage) -> Surveyed:
+def _survey_table(place: Place, around: Surroundings, storage: Storage) -> Surveyed:
     config = load_table_config(storage)
     table = TendedTable(storage.uri, config.name, config.version, config.table_type)
     if config.is_metadata_table:
@@ -173,35 +178,37 @@ def _survey(place: Place, around: Surroundings, storage: Storage) -> Surveyed:
     reason = read_only_reason(config)
     if reason is not None:
         return Surveyed(place, replace(table, skipped=f"it can only be read: {reason}"))
-    options = _own(around, place)
+    options = _table_options(around, place)
     if not config.metadata_partitions and not options.given(indexes_config.METADATA_ENABLE):
-        options = options.replace({indexes_config.METADATA_ENABLE: "false"})  # a run makes no metadata table
+        options = options.replace({indexes_config.METADATA_ENABLE: "false"})  # a run never creates a metadata table
     context = ServiceContext.of(
         storage, options, metadata_writer(options), config=config, storage_options=around.storage_options
     )
     state = context.state()
     services, remarks = [], list[str]()
-    for each in _asked(context, state, around.services):
-        if isinstance(each, str):
-            remarks.append(each)
+    for result in _examine_services(context, state, around.services):
+        if isinstance(result, str):
+            remarks.append(result)
         else:
-            services.append(each)
+            services.append(result)
     return Surveyed(place, replace(table, services=tuple(services), remarks=tuple(remarks)), context.options)
 
 
-def _own(around: Surroundings, place: Place) -> Options:
-    """The options for a table: those of the call, then those that a catalog has for it."""
+def _table_options(around: Surroundings, place: Place) -> Options:
+    """Returns the options for a table: those of the call, then those that a catalog stores for the table."""
     options = around.options
     given = {option: text for option, text in own_settings(place.properties).items() if not options.given(option)}
     waits = {option: text for option, text in _WAITS.items() if not options.given(option)}
     return options.replace({**waits, **given})
 
 
-def _asked(context: ServiceContext, state: TableState, names: tuple[str, ...] | None) -> Iterator[TendedService | str]:
-    """What is due, and remarks about what keeps it from being known."""
+def _examine_services(
+    context: ServiceContext, state: TableState, names: tuple[str, ...] | None
+) -> Iterator[TendedService | str]:
+    """Yields what is due, and remarks on what could not be found out."""
     plans = PendingPlans(state.storage, state.timeline)
     for name in TENDED:
-        chosen = name in names if names is not None else _wanted(name, context, state)
+        chosen = name in names if names is not None else _is_wanted(name, context, state)
         try:
             if name == METADATA:
                 due = _metadata_due(state) if chosen else None
@@ -209,7 +216,7 @@ def _asked(context: ServiceContext, state: TableState, names: tuple[str, ...] | 
                 service = SERVICES[name]
                 switched = replace(context, options=switched_on(service, context.options))
                 due = due_of(service, switched, state, plans) if chosen else _only_pending(service, plans)
-        except StorageError:  # the others would fail alike
+        except StorageError:  # all other services would fail in the same way
             raise
         except (HudiError, OSError) as error:
             if chosen:
@@ -218,19 +225,19 @@ def _asked(context: ServiceContext, state: TableState, names: tuple[str, ...] | 
         if due is None or not due.due:
             continue
         if chosen:
-            yield _task(due)
+            yield _task_of(due)
         else:
-            yield replace(_task(due), state=LEFT, reason=f"{due.reason}; --services {name} runs it")
+            yield replace(_task_of(due), state=LEFT, reason=f"{due.reason}; --services {name} runs it")
 
 
 def switched_on(service: Service[Any], options: Options) -> Options:
-    """The options with which commits would be followed by a service."""
+    """Returns the options with which commits would run a service."""
     rule = service.after_commit
     return options.replace(rule.switch) if rule is not None and rule.switch else options
 
 
-def _wanted(name: str, context: ServiceContext, state: TableState) -> bool:
-    """Whether the table's settings ask for a service: after commits, or of a process beside its writers."""
+def _is_wanted(name: str, context: ServiceContext, state: TableState) -> bool:
+    """Returns whether the table's settings ask for a service: after commits, or in a process beside its writers."""
     options, config = context.options, state.config
     if name == METADATA:
         return bool(config.metadata_partitions or config.metadata_partitions_to_make)
@@ -243,8 +250,8 @@ def _wanted(name: str, context: ServiceContext, state: TableState) -> bool:
 
 
 def _only_pending(service: Service[Any], plans: PendingPlans) -> Due | None:
-    """The plans of a service that the table's settings do not ask for: somebody has made them."""
-    pending = () if service.plans is None else tuple(each.time for each in service.planner().planned(plans))
+    """Returns the pending plans of a service that the table's settings do not ask for; someone has scheduled them."""
+    pending = () if service.plans is None else tuple(instant.time for instant in service.planner().planned(plans))
     return Due(service.name, True, f"{counted(len(pending), 'plan')} pending", pending) if pending else None
 
 
@@ -252,14 +259,14 @@ def _metadata_due(state: TableState) -> Due | None:
     config, timeline = state.config, state.timeline
     begun = [finding.what for finding in check_complete(config)]
     if begun and (
-        config.metadata_partitions_to_make or all(each.action is not Action.INDEXING for each in timeline.pending)
+        config.metadata_partitions_to_make or all(instant.action is not Action.INDEXING for instant in timeline.pending)
     ):
         return Due(METADATA, True, begun[0])
     _, _, unusable = examined(state, listing=False)
     return None if unusable is None else Due(METADATA, True, unusable.what)
 
 
-def _task(due: Due) -> TendedService:
+def _task_of(due: Due) -> TendedService:
     return TendedService(
         due.service,
         DUE,

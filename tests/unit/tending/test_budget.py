@@ -74,7 +74,7 @@ def test_the_time_that_is_left_counts_by_what_was_measured() -> None:
     reason, left = ledger.begin(Cost(1, 1_000_000_000))
     assert reason.startswith("it takes about 1 min 40 s, and 50.0 s of the time are left")
     assert left == 500_000_000
-    ledger.looked(10.0, Used(requests=100))  # a tenth of a second each
+    ledger.record_survey(10.0, Used(requests=100))  # a tenth of a second each
     assert ledger.begin(Cost(600))[0].startswith("it takes about 1 min, and")
     clock.now += 60
     assert ledger.begin(Cost(0))[0] != ""
