@@ -40,12 +40,12 @@ def test_a_plan_and_what_was_done(cli: Run, lake: Path) -> None:
     assert lines[0] == f"file://{lake}/trips  merge on read, version 9"
     assert lines[1].startswith("  due: compaction: 3 delta commits not compacted, 2 file groups with logs (about ")
     assert lines[2] == f"file://{lake}/broken"
-    assert lines[3].startswith("  cannot be looked at: Cannot read the properties of the table at ")
-    assert lines[-1].startswith("2 tables; 1 due; 1 could not be looked at; ")
+    assert lines[3].startswith("  cannot be examined: Cannot read the properties of the table at ")
+    assert lines[-1].startswith("2 tables; 1 due; 1 could not be examined; ")
     assert lines[-1].endswith(" Nothing was changed.")
     done = cli("tend", lake, *DUE, code=7).out
     assert "  done: compaction " in done
-    assert "\n2 tables; 1 done; 1 could not be looked at; " in done
+    assert "\n2 tables; 1 done; 1 could not be examined; " in done
     again = cli("tend", lake / "trips", *DUE).out
     assert again.startswith("1 table; nothing is due; ")
 
