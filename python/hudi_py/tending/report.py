@@ -160,7 +160,7 @@ class TendReport(Spoken):
             "tables": [table.to_dict() for table in self.tables],
         }
 
-    def _summary_text(self) -> str:
+    def _text(self) -> str:
         return "; ".join(self._summary_parts())
 
     def _summary_parts(self) -> Iterator[str]:
