@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class InlineServices:
-    """The services that the options of a write ask for after its commit. Implements `AfterCommit`.
+    """Runs the services that the options of a write ask for after its commit. Implements `AfterCommit`.
 
     Raises:
         ConfigError: their options contradict each other.
@@ -34,19 +34,19 @@ class InlineServices:
 
     def __post_init__(self) -> None:
         problems = Problems()
-        for rule in _rules():
+        for rule in _after_commit_rules():
             with problems.collected():
                 rule.check_options(self.options)
         problems.check()
 
     def check(self, config: TableConfig) -> None:
-        """See `AfterCommit.check`. If failures only cause warnings, those come after the commit."""
+        """See `AfterCommit.check`. If failures only cause warnings, they are raised after the commit instead."""
         if self.options.get(services_config.FAIL_ON_ERROR):
-            for rule in _rules():
+            for rule in _after_commit_rules():
                 rule.check_table(self.options, config)
 
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
-        """Runs the services that are due, one after the other. The write stays committed if one fails.
+        """Runs the services that are due, one after another. The write stays committed if one fails.
 
         A service that another process is running is skipped.
 
@@ -67,7 +67,9 @@ class InlineServices:
         done: list[str] = []
         state = None if committed.timeline is None else session.state(committed.timeline)
         try:
-            for step in [step for rule in _rules() for step in rule.steps(context.options, session.config)]:
+            for step in [
+                step for rule in _after_commit_rules() for step in rule.steps(context.options, session.config)
+            ]:
                 try:
                     state = state or context.state()
                     if step.run(context, state) is not None:
@@ -75,22 +77,22 @@ class InlineServices:
                         state = None
                 except (ConflictError, LockError) as error:
                     _log.warning("the %s after the commit is left to the next commit: %s", step.title, error)
-                except Exception as error:  # whatever failed, the caller must learn that the write is committed
+                except Exception as error:  # whatever failed, the caller must know that the write is committed
                     if context.options.get(services_config.FAIL_ON_ERROR):
-                        raise _failed(session.storage, step.title, error) from error
+                        raise _error_of_failure(session.storage, step.title, error) from error
                     _log.warning("the %s after the commit failed: %s", step.title, error)
         finally:
             progress.close()
         return tuple(done)
 
 
-def _rules() -> Iterator[AfterCommitRule]:
+def _after_commit_rules() -> Iterator[AfterCommitRule]:
     for service in AFTER_COMMIT:
         if service.after_commit is not None:
             yield service.after_commit
 
 
-def _failed(storage: Storage, name: str, error: Exception) -> HudiError:
+def _error_of_failure(storage: Storage, name: str, error: Exception) -> HudiError:
     return HudiError(
         f"The write to {storage.uri} is committed, but the {name} after it failed: {first_line(error)}; do "
         f"not repeat the write: fix the cause and run the {name} again, or set "

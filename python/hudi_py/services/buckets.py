@@ -1,4 +1,5 @@
-"""Changes how many buckets the partitions of a table with a simple bucket index have, by rules stored with the table.
+"""Changes the number of buckets in the partitions of a table with a simple bucket index, by rules stored with the
+table.
 
 Sources: `PartitionBucketIndexManager`, `DatasetBucketRescaleCommitActionExecutor`, Apache Hudi 1.2.0. Partitions whose
 number of buckets changes are written again, as one replacecommit, under whose instant the rules are stored.
@@ -50,8 +51,8 @@ class BucketReport(ServiceReport):
     partitions: tuple[tuple[str, int], ...] = ()
     """Paths of the partitions whose number of buckets changes, with the new number."""
     rules: tuple[tuple[str, str, int], ...] = ()
-    """All rules of the table before the call: the instant of the commit that made them (zeros: the first), their
-    expressions, and the number of buckets of partitions without a rule."""
+    """All rules of the table before the call: the instant of the commit that made them (zeros for the first rules),
+    their expressions, and the number of buckets of partitions without a rule."""
 
     def _summary(self) -> Iterator[str]:
         if self.instant is not None or self.partitions:
@@ -78,7 +79,7 @@ def rescale_buckets(
     add: bool = False,
     dry_run: bool = False,
 ) -> BucketReport:
-    """Gives a table other rules for its numbers of buckets.
+    """Replaces the rules for the numbers of buckets of a table.
 
     Args:
         instant: must be None.
@@ -98,10 +99,10 @@ def rescale_buckets(
     known = tuple((each.instant, each.rules.expressions, each.rules.default) for each in all_rules(storage, seen))
     if not expressions:
         return BucketReport(_SERVICE, None, reason="no rules are given", rules=known)
-    options = _indexed(context.options, config.name, buckets)
+    options = _with_bucket_index(context.options, config.name, buckets)
 
     def choose(view: FileSystemView) -> _Rescaling:
-        """Check that the table has the buckets that its rules or the options describe."""
+        """Checks that the table has the buckets that its rules or the options describe."""
         stored = stored_rules(storage, view.timeline)
         rules = _new_rules(stored, expressions, buckets, add, f"the table '{config.name}'")
         settings = settings_as_stored(view, Operation.INSERT_OVERWRITE, options, "change the buckets of")
@@ -120,7 +121,7 @@ def rescale_buckets(
         return _Rescaling(groups, settings, rules, tuple((str(path), count) for path, count in changed))
 
     def rewrite(write: WriteContext, plan: _Rescaling) -> Sequence[WriteStat]:
-        stats = write_rows(write, _rows(write, plan.groups), Operation.INSERT_OVERWRITE) if plan.changed else []
+        stats = write_rows(write, _read_rows(write, plan.groups), Operation.INSERT_OVERWRITE) if plan.changed else []
         store_rules(storage, plan.rules, write.transaction.instant)
         return stats
 
@@ -154,8 +155,8 @@ def _new_rules(stored: StoredRules | None, expressions: str, buckets: int | None
     return rules
 
 
-def _indexed(options: Options, table: str, buckets: int | None) -> Options:
-    """With the simple bucket index, which the options may leave out."""
+def _with_bucket_index(options: Options, table: str, buckets: int | None) -> Options:
+    """Returns the options with the simple bucket index, which they may leave out."""
     wanted: dict[Option[Any], str] = {write_config.INDEX_TYPE: "BUCKET"}
     if options.get(indexes_config.BUCKET_ENGINE) != "SIMPLE":
         raise UnsupportedTableError(
@@ -167,8 +168,8 @@ def _indexed(options: Options, table: str, buckets: int | None) -> Options:
     return options.replace(wanted)
 
 
-def _rows(write: WriteContext, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of partitions, without meta columns."""
+def _read_rows(write: WriteContext, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of partitions, without meta columns."""
     arguments = ScanArguments(partitions=list(paths), meta=False)
     request = ScanRequest.of(Options.resolve({}, Scope.READ), arguments)
     return iter(make_scan(write.transaction.state, request).to_batches())

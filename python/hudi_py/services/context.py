@@ -1,4 +1,4 @@
-"""The table and the options that a table service works with."""
+"""The table and the options of one call of a table service."""
 
 from __future__ import annotations
 
@@ -41,12 +41,13 @@ _OWN: Final[Mapping[str, Option[Any]]] = {
     if option.policy is Policy.HONOURED and option is not services_config.AUTO_UPGRADE
     for key in (option.key, *option.aliases)
 }
-"""Options of services that a table may have among its own properties, by each of their keys."""
+"""Options of services that a table may set among its own properties, by each of their keys."""
 
 
 def own_settings(properties: Mapping[str, str]) -> dict[Option[Any], str]:
-    """The options of services among the properties of a table (`HoodieSparkSqlWriter.mergeParamsAndGetHoodieConfig`,
-    1.2.0, takes every property as an option). Those that are not valid are left out with a warning."""
+    """Reads the options of services among the properties of a table
+    (`HoodieSparkSqlWriter.mergeParamsAndGetHoodieConfig`, 1.2.0, takes every property as an option). Invalid values are
+    left out with a warning."""
     found: dict[Option[Any], str] = {}
     for key, text in properties.items():
         option = _OWN.get(key)
@@ -62,7 +63,7 @@ def own_settings(properties: Mapping[str, str]) -> dict[Option[Any], str]:
 
 
 def with_own_settings(options: Options, config: TableConfig) -> Options:
-    """The options of a call, where the table's own properties say what the call does not."""
+    """Returns the options of a call, completed by the table's own properties."""
     own = {option: text for option, text in own_settings(config.properties).items() if not options.given(option)}
     return options.replace(own) if own else options
 
@@ -87,7 +88,7 @@ class ServiceContext:
         progress: Progress | None = None,
         clock: InstantClock | None = None,
     ) -> ServiceContext:
-        """Return the context that the options describe. For the arguments see `TableSession.of`.
+        """Returns the context for options. For the arguments see `TableSession.of`.
 
         Raises:
             TableNotFoundError: there is no table.
@@ -109,19 +110,19 @@ class ServiceContext:
         return write_threads(self.options)
 
     def config(self) -> TableConfig:
-        """The table's current properties."""
+        """Reads the table's current properties."""
         return self.session.reread().config
 
     def state(self) -> TableState:
-        """The current properties and active timeline."""
+        """Reads the current properties and active timeline."""
         return load_state(self.storage, self.session.zone)
 
     def timeline(self) -> Timeline:
-        """The current active timeline."""
+        """Reads the current active timeline."""
         return self.state().timeline
 
     def view(self, state: TableState) -> FileSystemView:
-        """The file slices of a state, listed from the metadata table if it is valid."""
+        """Returns the file slices of a state, listed from the metadata table if it is valid."""
         lister, _ = metadata_lister(state)
         return load_view(state, lister)
 

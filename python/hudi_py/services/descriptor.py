@@ -1,4 +1,4 @@
-"""What a table service is, in one place: how it is called, when it follows a commit, and when it is due.
+"""Describes table services, each in one place: how a service is called, when it follows a commit, and when it is due.
 
 `Table`, the command line, `run_service` on Spark, `CALL`, the steps after a commit, what is due, the list of plans, the
 report and the documents read `registry.SERVICES`.
@@ -29,13 +29,13 @@ class Due:
     """The service's name, such as `compaction`, `clean` or `archive`."""
     due: bool
     reason: str
-    """What it would do, or why it would do nothing."""
+    """What it would do, or why there is nothing to do."""
     pending: tuple[InstantTime, ...] = ()
-    """Instants of its plans that are not completed, oldest first, which it would carry out before anything new."""
+    """Instants of its pending plans, oldest first, which it would execute before anything new."""
     files: int = 0
-    """How many files fewer there would be to list, open and merge afterwards, about."""
+    """Estimated number of files by which the service reduces what has to be listed, opened and merged."""
     num_bytes: int = 0
-    """Bytes that it would read and write for that, about."""
+    """Estimated bytes that it would read and write for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class Step:
 
     title: str
     run: Callable[[ServiceContext, TableState], ServiceReport | None]
-    """Run what is due, given the state of the table before it. Returns None if there was nothing to do."""
+    """Runs what is due, given the state of the table before the step. Returns None if there was nothing to do."""
 
 
-def _accept(*_: object) -> None:
-    """Accept any options."""
+def _accept_any(*_: object) -> None:
+    """Accepts any options."""
 
 
-def _never(*_: object) -> bool:
-    """Leave nothing to others."""
+def _leaves_nothing(*_: object) -> bool:
+    """Returns that nothing is left to other processes."""
     return False
 
 
@@ -62,15 +62,15 @@ class AfterCommitRule:
 
     steps: Callable[[Options, TableConfig], Iterator[Step]]
     """The steps that the options ask for."""
-    check_options: Callable[[Options], None] = _accept
-    """Raise ConfigError if the options contradict each other."""
-    check_table: Callable[[Options, TableConfig], None] = _accept
-    """Raise HudiError if a step that the options ask for would fail on every table like this."""
+    check_options: Callable[[Options], None] = _accept_any
+    """Raises ConfigError if the options contradict each other."""
+    check_table: Callable[[Options, TableConfig], None] = _accept_any
+    """Raises HudiError if a step that the options ask for would fail on every table like this."""
     switch: Mapping[Option[Any], str] = field(default_factory=dict)
-    """The options with which a commit is followed by what is due, run to its end. Without any, the service is not for
-    a process beside the writers (`tend`)."""
-    left: Callable[[Options, TableConfig], bool] = _never
-    """Whether writers with these options leave it to a process beside them."""
+    """The options with which a commit is followed by what is due, run to its end. Without any, the service is not meant
+    for a process beside the writers (`tend`)."""
+    left: Callable[[Options, TableConfig], bool] = _leaves_nothing
+    """Whether writers with these options leave the service to a process beside them."""
 
 
 class InstantArgument(Enum):
@@ -94,7 +94,7 @@ class Argument:
     """A phrase, for the documents and the command line."""
 
     def parsed(self, service: str, given: Any) -> str | int | bool:
-        """Return the value, which the command line and SQL may give as text.
+        """Returns the value, which the command line and SQL may give as text.
 
         Raises:
             ConfigError: it is of another kind.
@@ -116,11 +116,11 @@ class Argument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service(Generic[Report]):
-    """A table service: one with plans, whose tasks any process may execute, or one of a single step."""
+    """A table service: either one with plans, whose tasks any process may execute, or a single step."""
 
     name: str
     help: str
-    """What it does, as a sentence without a full stop."""
+    """Describes the service in a sentence without a full stop."""
     plans: Callable[..., AnyService[Report]] | None = None
     """Makes the planned service, from the arguments of a call as keywords and `local`: whether the process that begins
     a plan lives until it is completed."""
@@ -131,24 +131,24 @@ class Service(Generic[Report]):
     command: str = ""
     """The command of `hudi-py` of its own; without one, `hudi-py run` runs it."""
     asks: str = ""
-    """What it does for good, for the question before: a verb and its object."""
+    """What the service does irreversibly, for the confirmation prompt: a verb and its object."""
     after_commit: AfterCommitRule | None = None
     due: Callable[[ServiceContext, TableState], Due | None] | None = None
-    """What the service would do now. Returns None if the table is of a kind that never needs it."""
+    """Finds out what the service would do now. Returns None if the table is of a kind that never needs it."""
 
     def planner(self, *, local: bool = True, **arguments: Any) -> AnyService[Report]:
-        """The planned service, for the arguments of a call."""
-        assert self.plans is not None, self.name  # `check_call` and the types of callers see to it
+        """Creates the planned service for the arguments of a call."""
+        assert self.plans is not None, self.name  # ensured by `check_call` and the types of callers
         return self.plans(local=local, **arguments)
 
     def command_line(self, path: str) -> str:
-        """The command that does what is due. `path` is quoted for a shell."""
+        """Returns the command that runs what is due. `path` is quoted for a shell."""
         return f"hudi-py {self.command} {path}" if self.command else f"hudi-py run {path} {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedCall(Generic[Report]):
-    """A call of a service whose arguments are checked: `registry.check_call` makes it."""
+    """A call of a service with checked arguments, created by `registry.check_call`."""
 
     service: Service[Report]
     phase: str | None
@@ -156,7 +156,7 @@ class CheckedCall(Generic[Report]):
     arguments: Mapping[str, Any]
 
     def run(self, context: ServiceContext) -> Report | ServiceReport:
-        """Run the call in this process."""
+        """Runs the call in this process."""
         if self.service.run is not None:
             return self.service.run(context, self.instant, **self.arguments)
         planned = self.service.planner(**self.arguments)
@@ -168,12 +168,12 @@ class CheckedCall(Generic[Report]):
 
 
 def run_step(service: AnyService[ServiceReport]) -> Step:
-    """A step that executes the pending plans and a new one."""
+    """Returns a step that executes the pending plans and a new one."""
     return Step(service.name, lambda context, _: done(run_all(service, context)))
 
 
 def schedule_step(service: AnyService[ServiceReport]) -> Step:
-    """A step that only makes a plan, unless one is pending."""
+    """Returns a step that only makes a plan, unless one is pending."""
 
     def plan(context: ServiceContext, _: TableState) -> ServiceReport | None:
         return None if pending_instants(service, context) else done(schedule(service, context))
@@ -182,5 +182,5 @@ def schedule_step(service: AnyService[ServiceReport]) -> Step:
 
 
 def done(report: ServiceReport) -> ServiceReport | None:
-    """A report; None if it says that nothing was done."""
+    """Returns a report; None if it says that nothing was done."""
     return None if report.instant is None else report

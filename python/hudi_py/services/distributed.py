@@ -1,4 +1,4 @@
-"""Table services on engines with several processes: calls, and the steps of their plans, each in any process."""
+"""Runs table services on engines with several processes: calls, and the steps of their plans, each in any process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ServiceCall:
-    """A call of a service, as each process of it gets it. Pickles."""
+    """A call of a service, as each of its processes receives it. Pickles."""
 
     path: str
     options: Options
@@ -71,7 +71,7 @@ class BegunPlan:
     """A plan to execute. `work` is None if there is no plan, or if it was completed at once."""
 
     report: dict[str, Any]
-    """That of the plan; its instant is None if there is no plan."""
+    """The report of the plan; its instant is None if there is no plan."""
     work: Work | None
     """The plan, if it has tasks."""
     last: bool
@@ -81,19 +81,19 @@ class BegunPlan:
 
 
 def run_single_step(call: ServiceCall, instant: str | None) -> dict[str, Any]:
-    """Run a service that has no plan, and return its report."""
+    """Runs a service that has no plan, and returns its report."""
     check_many_processes(call.options)
     return check_call(call.name, None, instant, dict(call.arguments)).run(call.context()).to_dict()
 
 
 def schedule(call: ServiceCall) -> dict[str, Any]:
-    """Schedule a plan and report its instant, or why there is none."""
+    """Schedules a plan and reports its instant, or why there is none."""
     check_many_processes(call.options)
     return schedule_plan(call.planned, call.context()).to_dict()
 
 
 def begin(call: ServiceCall, instant: str | None, *, plans: bool) -> BegunPlan:
-    """Begin the pending plan of the instant; without one, the oldest pending plan or, with `plans`, a new one.
+    """Begins the pending plan of the instant; without an instant, the oldest pending plan or, with `plans`, a new one.
 
     A plan without tasks is completed at once.
     """
@@ -109,13 +109,13 @@ def begin(call: ServiceCall, instant: str | None, *, plans: bool) -> BegunPlan:
     if isinstance(work, Scheduled):
         return BegunPlan(service.nothing(work.reason).to_dict(), None, last)
     if work.num_tasks:
-        parts = tuple(service.parts(context, _moved(work))) if isinstance(service, MovingService) else ()
+        parts = tuple(service.parts(context, _moving_work(work))) if isinstance(service, MovingService) else ()
         return BegunPlan(ServiceReport(service.name, work.instant).to_dict(), work, last, parts)
     return BegunPlan(execute_all(service, context, work).to_dict(), None, last)
 
 
 def execute(call: ServiceCall, work: Work, tasks: Sequence[int]) -> Sequence[Any]:
-    """Execute tasks of a plan, given by number, and return their outcomes.
+    """Executes tasks of a plan, given by number, and returns their outcomes.
 
     Raises:
         TableNotFoundError: this process cannot see the table.
@@ -124,50 +124,50 @@ def execute(call: ServiceCall, work: Work, tasks: Sequence[int]) -> Sequence[Any
 
 
 def sample(call: ServiceCall, work: Work, parts: Sequence[UnitPart]) -> Sequence[tuple[int, Any]]:
-    """Look at the rows of parts, to divide those of their units."""
-    return _moving(call).sampled(call.context(), _moved(work), parts)
+    """Samples the rows of parts, to divide the rows of their units."""
+    return _moving_service(call).sampled(call.context(), _moving_work(work), parts)
 
 
 def bounds(call: ServiceCall, work: Work, samples: Sequence[tuple[int, Any]]) -> dict[int, Any]:
-    """How the rows of units are divided, from the samples of all of their parts."""
-    return _moving(call).all_bounds(call.context(), _moved(work), samples)
+    """Computes how to divide the rows of units, from the samples of all of their parts."""
+    return _moving_service(call).all_bounds(call.context(), _moving_work(work), samples)
 
 
 def read_parts(
     call: ServiceCall, work: Work, bounds: dict[int, Any], parts: Sequence[UnitPart]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of parts, as `PARCELS`."""
-    return _moving(call).read_parts(call.context(), _moved(work), bounds, parts)
+    """Yields the rows of parts, as `PARCELS`."""
+    return _moving_service(call).read_parts(call.context(), _moving_work(work), bounds, parts)
 
 
 def write_parts(call: ServiceCall, work: Work, batches: Iterable[pa.RecordBatch]) -> list[UnitOutcome]:
-    """Write the rows of some targets, all of whose parcels these are. Return outcomes that `joined` makes those of
+    """Writes the rows of some targets, given all of their parcels. Returns outcomes that `joined` turns into those of
     tasks."""
-    return _moving(call).write_parts(call.context(), _moved(work), batches)
+    return _moving_service(call).write_parts(call.context(), _moving_work(work), batches)
 
 
-def _moving(call: ServiceCall) -> MovingService[Any, Any]:
+def _moving_service(call: ServiceCall) -> MovingService[Any, Any]:
     service = call.planned
-    assert isinstance(service, MovingService)  # others have no parts
+    assert isinstance(service, MovingService)  # other services have no parts
     return service
 
 
-def _moved(work: Work) -> PlannedWork[Any]:
+def _moving_work(work: Work) -> PlannedWork[Any]:
     assert isinstance(work, PlannedWork)
     return work
 
 
 def commit(call: ServiceCall, work: Work, outcomes: Sequence[Any]) -> dict[str, Any]:
-    """Complete a plan with the outcomes of all tasks, and return the report of the service."""
+    """Completes a plan with the outcomes of all tasks, and returns the report of the service."""
     return call.planned.commit(call.context(), work, outcomes).to_dict()
 
 
 def give_up(call: ServiceCall, work: Work) -> None:
-    """Give up the execution of a plan, which stays pending."""
+    """Gives up the execution of a plan, which stays pending."""
     call.planned.give_up(call.context(), work)
 
 
 def pending_report(path: str, options: Options) -> pa.Table:
-    """`plan_report` of the newest state, or of a pinned one."""
+    """Returns the `plan_report` of the newest state, or of a pinned one."""
     state, _ = load_pinned(path, options)
     return plan_report(state)

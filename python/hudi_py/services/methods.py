@@ -49,8 +49,8 @@ _Instant = str | int | WriteResult
 
 
 class ServicePlans(Generic[Report]):
-    """The plans of one kind of service on a table. `options` are write options; they override those with which the
-    table was opened."""
+    """The plans of one service of a table. `options` are write options; they override those with which the table was
+    opened."""
 
     def __init__(self, service: Service[Report], serve: Serving, **arguments: Any) -> None:
         self._service: AnyService[Report] = service.planner(**arguments)
@@ -63,7 +63,8 @@ class ServicePlans(Generic[Report]):
             return self._service.schedule(context).instant
 
     def preview(self, *, options: Mapping[str, Any] | None = None) -> Preview:
-        """What a plan made now would contain, or why it would be empty. Changes nothing, and does not take the lock."""
+        """Returns what a new plan would contain, or why it would be empty. Changes nothing, and does not take the
+        lock."""
         with self._serve(self._title, options) as context:
             return self._service.preview(context)
 
@@ -81,7 +82,7 @@ class ServicePlans(Generic[Report]):
             return run(self._service, context, None if instant is None else InstantTime(instant))
 
     def pending(self) -> list[InstantTime]:
-        """Instants of the plans that are not completed, oldest first."""
+        """Returns the instants of pending plans, oldest first."""
         with self._serve(self._title, None) as context:
             return pending_instants(self._service, context)
 
@@ -96,7 +97,7 @@ class ServicePlans(Generic[Report]):
 
 
 class TableServices:
-    """Services of a table by name, their pending plans, and what is due. `options` are write options; they override
+    """The services of a table by name, their pending plans, and what is due. `options` are write options; they override
     those with which the table was opened."""
 
     def __init__(self, serve: Serving, load_state: Callable[[], TableState]) -> None:
@@ -112,14 +113,14 @@ class TableServices:
         options: Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> ServiceReport:
-        """Runs a service by its name, as the method of its own does.
+        """Runs a service by its name, like the method of that name.
 
         Args:
             name: a name of the table in docs/services.md, which lists the arguments of each service as well.
             phase: of services with plans: `schedule` only makes a plan; `execute` only runs a pending plan, by default
                 the oldest; None runs the pending plans, then schedules and runs one for what is left.
             instant: the plan to run or drop, or the instant to roll back, restore to or save.
-            arguments: those that the service takes; text is parsed where they are numbers, or true or false.
+            arguments: arguments of the service; text is parsed where a number or a boolean is expected.
 
         Raises:
             ConfigError: there is no such service or phase, or an argument does not fit it.
@@ -129,7 +130,7 @@ class TableServices:
             return call.run(context)
 
     def planned(self, name: str, **arguments: Any) -> ServicePlans[ServiceReport]:
-        """Plans of the service of this name, such as `compaction`, for arguments that it takes.
+        """Returns the plans of a service by its name, such as `compaction`, with arguments that it takes.
 
         Raises:
             ConfigError: there is no such service, it has no plans, or an argument does not fit it.
@@ -140,13 +141,13 @@ class TableServices:
         return ServicePlans(call.service, self._serve, **call.arguments)
 
     def pending(self) -> pa.Table:
-        """Pending plans of services, oldest first: service, instant, state, partition, file_id
-        (string), files (list of string); a row for each file group to rewrite and each partition to clean."""
+        """Returns the pending plans of services, oldest first: service, instant, state, partition, file_id (string),
+        files (list of string); a row for each file group to rewrite and each partition to clean."""
         return plan_report(self._load_state())
 
     def due(self, *, options: Mapping[str, Any] | None = None) -> list[Due]:
-        """Whether services such as compaction, cleaning and archiving would find something to do now, and what. Lists
-        files, but reads no rows. `options` are those of writes, after which the services run."""
+        """Returns whether services such as compaction, cleaning and archiving would find something to do now, and what.
+        Lists files, but reads no rows. `options` are the options of the writes after which the services run."""
         with self._serve("due services", options) as context:
             return due_services(context)
 
@@ -171,14 +172,15 @@ class TableSavepoints:
         self._serve = serve
 
     def list(self) -> pa.Table:
-        """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
+        """Lists the savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
         num_partitions, num_files (int64)."""
         with self._serve("savepoints", None) as context:
             return savepoint_report(context)
 
 
 class ServiceMethods(ABC):
-    """Running table services: `options` are write options, instants are requested times or results of writes."""
+    """The methods of a table that run services: `options` are write options, instants are requested times or results of
+    writes."""
 
     @property
     def services(self) -> TableServices:
@@ -203,12 +205,12 @@ class ServiceMethods(ABC):
 
     @property
     def clustering(self) -> ServicePlans[ClusteringReport]:
-        """Plans of clusterings, as the options `hoodie.clustering.*` say; those of Apache Hudi are among them."""
+        """Plans of clusterings, by the options `hoodie.clustering.*`; those that Apache Hudi made are included."""
         return ServicePlans(CLUSTERING, self._serving)
 
     @property
     def bucket_resizing(self) -> ServicePlans[ResizeReport]:
-        """Plans of changes of hash buckets, which are clusterings; those of Apache Hudi are among them."""
+        """Plans that change hash buckets, which are clusterings; those that Apache Hudi made are included."""
         return ServicePlans(RESIZE_BUCKETS, self._serving)
 
     @property
@@ -262,7 +264,7 @@ class ServiceMethods(ABC):
             ConflictError: a write is under way, another process is running a pending plan, or a write has changed a
                 file group since a pending plan was made.
         """
-        chosen = {"sort_by": _joined(sort_by), "layout": layout, "partitions": _joined(partitions)}
+        chosen = {"sort_by": _join_names(sort_by), "layout": layout, "partitions": _join_names(partitions)}
         given = {name: value for name, value in chosen.items() if value}
         return ServicePlans(CLUSTERING, self._serving, **given).schedule_and_run(options=options)
 
@@ -348,8 +350,8 @@ class ServiceMethods(ABC):
         dry_run: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> BucketReport:
-        """Gives the table rules for the numbers of buckets of its partitions, and writes the partitions again whose
-        number changes, as one commit. The table must have a simple bucket index.
+        """Sets rules for the numbers of buckets in partitions, and rewrites the partitions whose number changes, as one
+        commit. The table must have a simple bucket index.
 
         Args:
             expressions: the rules, see `hoodie.bucket.index.partition.expressions`; empty: only reports those stored.
@@ -375,8 +377,8 @@ class ServiceMethods(ABC):
         dry_run: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> TtlReport:
-        """Drops the partitions that have expired, as one commit; their files stay until they are cleaned. What is not
-        given here is said by the options `hoodie.partition.ttl.strategy.*`.
+        """Drops the partitions that have expired, as one commit; their files stay until they are cleaned. The options
+        `hoodie.partition.ttl.strategy.*` apply where an argument is not given.
 
         Args:
             strategy: from which time partitions are kept: `keep_by_time`, the last write to them, or
@@ -389,12 +391,12 @@ class ServiceMethods(ABC):
             ConfigError: an argument is not valid.
             ConflictError: a pending table service has files of a partition, or another write changes them.
         """
-        given = {"strategy": strategy, "retain_days": retain_days, "partitions": _joined(partitions)}
+        given = {"strategy": strategy, "retain_days": retain_days, "partitions": _join_names(partitions)}
         return self._run_step(TTL, options, **given, dry_run=dry_run)
 
     def upgrade(self, to: int = 9, *, dry_run: bool = False, options: Mapping[str, Any] | None = None) -> VersionReport:
-        """Brings the table to a newer version, by default the newest. It has the old version until all is prepared, and
-        the new one from then on; a call that dies is repeated.
+        """Upgrades the table to a newer version, by default the newest. The table keeps the old version until all is
+        prepared, and has the new one from then on; a call that died can be repeated.
 
         Args:
             to: the version, 8 or 9.
@@ -408,35 +410,36 @@ class ServiceMethods(ABC):
         return self._run_step(UPGRADE, options, to=to, dry_run=dry_run)
 
     def downgrade(self, to: int, *, dry_run: bool = False, options: Mapping[str, Any] | None = None) -> VersionReport:
-        """Brings the table to an older version, 8 or 6. For the rest see `upgrade`."""
+        """Downgrades the table to an older version, 8 or 6. For the rest see `upgrade`."""
         return self._run_step(DOWNGRADE, options, to=to, dry_run=dry_run)
 
     def preview_archive(self, *, options: Mapping[str, Any] | None = None) -> Selection:
-        """The `instants` that `archive` would move now, oldest first, or the `reason` why there are none."""
+        """Returns the `instants` that `archive` would move now, oldest first, or the `reason` why there are none."""
         with self._serving("archive", options) as context:
             return preview_archive(context)
 
     def preview_rollback(
         self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
     ) -> list[InstantTime]:
-        """The instants that `rollback` would undo now, in this order. For arguments and errors see there."""
+        """Returns the instants that `rollback` would undo now, in this order. For arguments and errors see
+        `rollback`."""
         with self._serving("rollback", options) as context:
             return [each.time for each in preview_rollback(context, requested_time(instant), with_newer=with_newer)]
 
     def preview_restore(
         self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
     ) -> list[InstantTime]:
-        """The instants that `restore` would undo now, in this order. For arguments and errors see there."""
+        """Returns the instants that `restore` would undo now, in this order. For arguments and errors see `restore`."""
         with self._serving("restore", options) as context:
             return [InstantTime(each.time) for each in preview_restore(context, requested_time(instant)).instants]
 
     @abstractmethod
     def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
-        """The context of one call."""
+        """Opens the context of one call."""
 
     @abstractmethod
     def _state(self) -> TableState:
-        """The present state."""
+        """Reads the current state."""
 
     def _run_step(
         self,
@@ -445,9 +448,9 @@ class ServiceMethods(ABC):
         instant: _Instant | None = None,
         **arguments: Any,
     ) -> Report:
-        """Run a service of a single step."""
+        """Runs a service of a single step."""
         return cast(Report, self.services.run(service.name, instant=instant, options=options, **arguments))
 
 
-def _joined(names: str | Iterable[str]) -> str:
+def _join_names(names: str | Iterable[str]) -> str:
     return names if isinstance(names, str) else ",".join(names)

@@ -1,4 +1,4 @@
-"""All table services, each with its description."""
+"""All table services, each with its descriptor."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ _PHASES: Final = (None, "schedule", "execute")
 
 
 def due_services(context: ServiceContext) -> list[Due]:
-    """What the services would do now, according to their options. Changes nothing, and does not take the lock. Reads
-    the timeline and lists files, but reads no rows."""
+    """Returns what the services would do now, according to their options. Changes nothing, and does not take the lock.
+    Reads the timeline and lists files, but reads no rows."""
     return list(_each_due(context))
 
 
@@ -121,7 +121,8 @@ def _each_due(context: ServiceContext) -> Iterator[Due]:
 
 
 def due_of(service: Service[Any], context: ServiceContext, state: TableState, plans: PendingPlans) -> Due | None:
-    """What one service would do now: its pending plans come first. Returns None if it has neither plans nor a rule."""
+    """Returns what one service would do now; its pending plans come first. Returns None if it has neither plans nor a
+    rule."""
     found = service.due(context, state) if service.due is not None else None
     planned = [] if service.plans is None else service.planner().planned(plans)
     pending = tuple(each.time for each in planned)
@@ -143,7 +144,7 @@ def due_of(service: Service[Any], context: ServiceContext, state: TableState, pl
 def check_call(
     name: str, phase: str | None = None, instant: str | None = None, arguments: Mapping[str, Any] | None = None
 ) -> CheckedCall[Any]:
-    """Check a call of a service. Arguments that are None count as left out.
+    """Checks a call of a service. Arguments that are None count as left out.
 
     Raises:
         ConfigError: there is no such service or phase, or an argument is missing, unknown or of another kind.
@@ -167,7 +168,7 @@ def check_call(
 
 
 def _check_phase(service: Service[Any], phase: str | None, instant: str | None) -> None:
-    """Refuse a phase, or an instant of a plan, that the service does not have."""
+    """Refuses a phase, or an instant of a plan, that the service does not have."""
     name = service.name
     if phase not in _PHASES or (phase is not None and service.plans is None):
         raise ConfigError(

@@ -38,7 +38,7 @@ from hudi_py.write.settings import WriteSettings, settings_as_stored
 _SERVICE: Final = "ttl"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _MILLIS: Final = "999"
-"""What a time without milliseconds ends with, as in Apache Hudi."""
+"""Milliseconds that complete a time without them, as in Apache Hudi."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PartitionStrategy(Protocol):
     """Decides which partitions have expired. Instances are created without arguments, one for each call."""
 
     def expired(self, partitions: Sequence[PartitionTime]) -> Iterable[str]:
-        """Return the paths of those that have expired."""
+        """Returns the paths of expired partitions."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,7 +66,7 @@ class TtlReport(ServiceReport):
     num_file_groups: int = 0
     """The number of their file groups."""
     num_left: int = 0
-    """How many more have expired, and are left to the next call."""
+    """How many more partitions have expired and are left to the next call."""
 
     def _summary(self) -> Iterator[str]:
         if self.partitions:
@@ -93,7 +93,7 @@ def run_ttl(
     partitions: str = "",
     dry_run: bool = False,
 ) -> TtlReport:
-    """Drop the partitions that have expired. Their files stay until they are cleaned.
+    """Drops the partitions that have expired. Their files stay until they are cleaned.
 
     Args:
         instant: must be None.
@@ -144,7 +144,7 @@ def run_ttl(
 
 
 def _expired(view: FileSystemView, options: Options, zone: tzinfo) -> list[PartitionPath]:
-    """Return the partitions that have expired, oldest first.
+    """Returns the partitions that have expired, oldest first.
 
     Raises:
         NothingToDoError: none can.
@@ -152,7 +152,7 @@ def _expired(view: FileSystemView, options: Options, zone: tzinfo) -> list[Parti
     """
     strategy = options.get(services_config.TTL_STRATEGY_CLASS) or options.get(services_config.TTL_STRATEGY_TYPE)
     days = options.get(services_config.TTL_DAYS_RETAINED)
-    custom = _load(strategy) if ":" in strategy else None
+    custom = _load_strategy(strategy) if ":" in strategy else None
     if not view.config.partition_fields:
         raise NothingToDoError("the table has no partitions")
     if custom is None and days <= 0:
@@ -162,20 +162,20 @@ def _expired(view: FileSystemView, options: Options, zone: tzinfo) -> list[Parti
     cutoff_ms = wall_clock_ms() - days * _DAY_MS if custom is None else None
     since = "" if cutoff_ms is None else format_instant(max(cutoff_ms, 0), zone)
     if strategy == services_config.KEEP_BY_CREATION_TIME:
-        times = _created(view, paths)
+        times = _creation_times(view, paths)
     else:
-        times = _written(view, paths, since)
+        times = _last_writes(view, paths, since)
     # a bootstrap has no time of its own
     known = sorted((time, path) for path, time in times.items() if time not in SPECIAL)
     if custom is None:
-        return [path for time, path in known if _full(time) < since]
+        return [path for time, path in known if _with_milliseconds(time) < since]
     return _chosen_by(strategy, custom, known, zone)
 
 
 def _chosen_by(
     name: str, custom: PartitionStrategy, known: Sequence[tuple[str, PartitionPath]], zone: tzinfo
 ) -> list[PartitionPath]:
-    """Return the partitions that a strategy chooses among those with a known time.
+    """Returns the partitions that a strategy chooses among those with a known time.
 
     Raises:
         ConfigError: it chooses others.
@@ -193,19 +193,19 @@ def _chosen_by(
     return [path for _, path in known if path in chosen]
 
 
-def _full(time: str) -> str:
+def _with_milliseconds(time: str) -> str:
     return time if len(time) > 14 else time + _MILLIS
 
 
-def _created(view: FileSystemView, paths: Sequence[PartitionPath]) -> dict[PartitionPath, str]:
-    """Return the instant of the first write to each partition whose folder names it."""
+def _creation_times(view: FileSystemView, paths: Sequence[PartitionPath]) -> dict[PartitionPath, str]:
+    """Returns the instant of the first write to each partition, from the partition's metafile."""
     state = view.state
     found = when_remote(state.storage, lambda path: creation_time(state.storage, state.config, path), paths)
     return {path: time for path, time in zip(paths, found, strict=True) if time is not None}
 
 
-def _written(view: FileSystemView, paths: Sequence[PartitionPath], since: str) -> dict[PartitionPath, str]:
-    """Return the instant of the last write to each partition, or a later one than `since` if there is one.
+def _last_writes(view: FileSystemView, paths: Sequence[PartitionPath], since: str) -> dict[PartitionPath, str]:
+    """Returns the instant of the last write to each partition, or a later one than `since` if there is one.
 
     Apache Hudi 1.2.0 takes the base instant of a file slice, and so drops partitions whose rows were just updated in
     logs.
@@ -221,7 +221,7 @@ def _written(view: FileSystemView, paths: Sequence[PartitionPath], since: str) -
             if names:
                 logged.add(path)
     if not view.timeline.layout.has_completion_times:  # log files have the name of their base instant
-        doubtful = {path for path in logged if not since or _full(times[path]) < since}
+        doubtful = {path for path in logged if not since or _with_milliseconds(times[path]) < since}
         begin = max(since, min((times[path] for path in doubtful), default=""))
         for commit in read_commits(view.state, InstantRange(begin), skip_compaction=False) if doubtful else ():
             for path in doubtful & {stat.partition_path for stat in commit.metadata.stats}:
@@ -229,8 +229,8 @@ def _written(view: FileSystemView, paths: Sequence[PartitionPath], since: str) -
     return times
 
 
-def _load(name: str) -> PartitionStrategy:
-    """Create the strategy `module:Class`.
+def _load_strategy(name: str) -> PartitionStrategy:
+    """Creates the strategy `module:Class`.
 
     Raises:
         ConfigError: the module or class cannot be loaded, or is not a strategy.
@@ -252,7 +252,7 @@ def _load(name: str) -> PartitionStrategy:
     return strategy
 
 
-def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
+def _steps_after_commit(options: Options, config: TableConfig) -> Iterator[Step]:
     if options.get(services_config.TTL_INLINE):
         yield Step(_SERVICE, lambda context, _: done(run_ttl(context)))
 
@@ -260,10 +260,10 @@ def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
 def _check_options(options: Options) -> None:
     strategy = options.get(services_config.TTL_STRATEGY_CLASS) or ""
     if options.get(services_config.TTL_INLINE) and ":" in strategy:
-        _load(strategy)
+        _load_strategy(strategy)
 
 
-def _due(context: ServiceContext, state: TableState) -> Due | None:
+def _find_due(context: ServiceContext, state: TableState) -> Due | None:
     options = context.options
     asked = options.get(services_config.TTL_DAYS_RETAINED) > 0 or options.get(services_config.TTL_STRATEGY_CLASS)
     if not asked or not state.config.partition_fields:  # nothing in the table says that it has a TTL
@@ -286,6 +286,8 @@ TTL: Final = Service(
         Argument("dry_run", bool, "whether only to report which partitions have expired"),
     ),
     asks="drop partitions that have expired",
-    after_commit=AfterCommitRule(_steps, check_options=_check_options, switch={services_config.TTL_INLINE: "true"}),
-    due=_due,
+    after_commit=AfterCommitRule(
+        _steps_after_commit, check_options=_check_options, switch={services_config.TTL_INLINE: "true"}
+    ),
+    due=_find_due,
 )

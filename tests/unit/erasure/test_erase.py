@@ -273,8 +273,10 @@ def test_what_is_left_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "t"
     table = make(path, **INDEXES)
     stuck = next(path.glob("a/*.parquet")).name
-    delete = execute._delete
-    monkeypatch.setattr(execute, "_delete", lambda storage, file: "busy" if file[1] == stuck else delete(storage, file))
+    delete = execute._delete_file
+    monkeypatch.setattr(
+        execute, "_delete_file", lambda storage, file: "busy" if file[1] == stuck else delete(storage, file)
+    )
     report = table.erase(NOW)
     assert not report.complete
     left = {trace.path: trace.note for trace in report.left if trace.kind != "index"}

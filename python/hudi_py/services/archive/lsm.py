@@ -89,17 +89,17 @@ def append_run(storage: Storage, folder: str, entries: Sequence[HistoryEntry]) -
         pa.array([_ENTRY_VERSION] * len(entries), pa.int32()),
     ]
     out = io.BytesIO()
-    with _writer(out) as writer:
+    with _open_writer(out) as writer:
         writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
     data = out.getvalue()
     run = HistoryFile(run_name(entries[0].time, entries[-1].time), len(data))
     storage.put(join_path(folder, run.name), data)
-    _publish(storage, folder, (), run)
+    _publish_version(storage, folder, (), run)
     return run
 
 
 def compact_levels(storage: Storage, folder: str, *, batch: int, target_bytes: int) -> int:
-    """Merges the oldest runs of a level into one of the next, level by level, if there are enough of them.
+    """Merges the oldest runs of each level into one run of the next level, if the level has enough of them.
 
     Returns:
         Number of levels compacted.
@@ -110,14 +110,14 @@ def compact_levels(storage: Storage, folder: str, *, batch: int, target_bytes: i
         if len(runs) < batch:
             return level
         runs.sort(key=lambda run: run.name)
-        chosen = _candidates(runs, batch, target_bytes)
+        chosen = _runs_to_merge(runs, batch, target_bytes)
         if len(chosen) < 2:
             return level
         ranges = [run_range(storage, folder, run) for run in chosen]
         name = run_name(min(first for first, _ in ranges), max(last for _, last in ranges), level + 1)
         path = join_path(folder, name)
-        with storage.open_output(path) as out, _writer(out) as writer:
-            for table in _contents(storage, folder, chosen):
+        with storage.open_output(path) as out, _open_writer(out) as writer:
+            for table in _read_runs(storage, folder, chosen):
                 writer.write_table(table)
         written = storage.stat(path)
         if written is None:
@@ -125,12 +125,12 @@ def compact_levels(storage: Storage, folder: str, *, batch: int, target_bytes: i
                 f"Cannot compact the archived timeline {storage.uri}/{folder}: {name} is missing after it was written; "
                 "another process changes the archive without holding the table lock"
             )
-        _publish(storage, folder, chosen, HistoryFile(name, written.size))
+        _publish_version(storage, folder, chosen, HistoryFile(name, written.size))
         level += 1
 
 
 def clean_versions(storage: Storage, folder: str, *, retained: int) -> int:
-    """Deletes all but the newest `retained` manifests, then the runs that none of those names.
+    """Deletes all but the newest `retained` manifests, then the runs that no remaining manifest names.
 
     Returns:
         Number of files deleted.
@@ -147,7 +147,7 @@ def clean_versions(storage: Storage, folder: str, *, retained: int) -> int:
     return deleted
 
 
-def _publish(storage: Storage, folder: str, removed: Sequence[HistoryFile], added: HistoryFile) -> None:
+def _publish_version(storage: Storage, folder: str, removed: Sequence[HistoryFile], added: HistoryFile) -> None:
     """Writes the next version of the history."""
     current = newest_manifest(storage, folder)
     gone = {run.name for run in removed}
@@ -158,8 +158,8 @@ def _publish(storage: Storage, folder: str, removed: Sequence[HistoryFile], adde
     storage.put(join_path(folder, VERSION_FILE), str(following.version).encode())
 
 
-def _candidates(runs: Sequence[HistoryFile], batch: int, target_bytes: int) -> list[HistoryFile]:
-    """The oldest runs of a level, at most `batch`, that together do not much exceed the target."""
+def _runs_to_merge(runs: Sequence[HistoryFile], batch: int, target_bytes: int) -> list[HistoryFile]:
+    """Returns the oldest runs of a level, at most `batch`, that together do not much exceed the target."""
     chosen: list[HistoryFile] = []
     size = 0
     for run in runs:
@@ -174,8 +174,8 @@ def _candidates(runs: Sequence[HistoryFile], batch: int, target_bytes: int) -> l
     return chosen
 
 
-def _contents(storage: Storage, folder: str, runs: Sequence[HistoryFile]) -> Iterator[pa.Table]:
-    """The entries of runs in order, in tables of bounded size."""
+def _read_runs(storage: Storage, folder: str, runs: Sequence[HistoryFile]) -> Iterator[pa.Table]:
+    """Yields the entries of runs in order, in tables of bounded size."""
     batches: list[pa.RecordBatch] = []
     size = 0
     for run in runs:
@@ -197,7 +197,7 @@ def _contents(storage: Storage, folder: str, runs: Sequence[HistoryFile]) -> Ite
         yield pa.Table.from_batches(batches)
 
 
-def _writer(out: object) -> pq.ParquetWriter:
+def _open_writer(out: object) -> pq.ParquetWriter:
     writer = pq.ParquetWriter(
         out,
         SCHEMA,
@@ -222,7 +222,7 @@ Key = tuple[str, Action]
 
 
 def archived_keys(storage: Storage, config: TableConfig, folder: str, instants: Sequence[Instant]) -> set[Key]:
-    """The instants that are already in the history, of some sorted by time."""
+    """Returns those of some instants, sorted by time, that are already in the history."""
     query = ArchiveQuery(instants[0].time, instants[-1].time)
     found = read_history(storage, folder, query, sorted_runs=made_in_layout_2(config))
     return {(instant.time, instant.action) for instant in found}
@@ -249,23 +249,23 @@ def add_to_history(
         return None, ()
 
     def entry(instant: Instant) -> HistoryEntry:
-        return _entry(storage, timeline, instant, states[instant.time, instant.action.comparable])
+        return _entry_of(storage, timeline, instant, states[instant.time, instant.action.comparable])
 
     return append_run(storage, folder, when_remote(storage, entry, instants, threads)), instants
 
 
-def _entry(storage: Storage, timeline: Timeline, instant: Instant, states: Sequence[Instant]) -> HistoryEntry:
+def _entry_of(storage: Storage, timeline: Timeline, instant: Instant, states: Sequence[Instant]) -> HistoryEntry:
     return HistoryEntry(
         time=instant.time,
         completion_time=instant.completion_time or instant.time,
         action=instant.action.value,
         metadata=storage.read(timeline.layout.path(instant.file_name)) or None,
-        plan=_plan(storage, timeline, [file for file in states if not file.completed]),
+        plan=_read_plan(storage, timeline, [file for file in states if not file.completed]),
     )
 
 
-def _plan(storage: Storage, timeline: Timeline, pending: Sequence[Instant]) -> bytes | None:
-    """The content of the requested file; for a replacecommit that of the inflight file, unless it is empty."""
+def _read_plan(storage: Storage, timeline: Timeline, pending: Sequence[Instant]) -> bytes | None:
+    """Reads the content of the requested file; for a replacecommit, that of the inflight file unless it is empty."""
     if not pending:
         return None
     action = pending[0].action

@@ -28,7 +28,7 @@ _COUNTING_TRIGGERS = ("NUM_COMMITS", "NUM_AND_TIME")
 
 @dataclass(frozen=True, slots=True)
 class ArchiveConstraints:
-    """The facts, apart from the timeline, that decide which instants may be archived."""
+    """Facts besides the timeline that decide which instants may be archived."""
 
     merge_on_read: bool = False
     earliest_retained: str = ""
@@ -54,7 +54,7 @@ class Selection:
 
 
 class _Limit(NamedTuple):
-    """An instant that stays on the active timeline, with everything after it."""
+    """An instant that stays on the active timeline, together with everything after it."""
 
     time: str
     """Requested time."""
@@ -65,27 +65,27 @@ _METADATA = "the metadata table has not been compacted since"
 
 
 def too_few(timeline: Timeline, options: Options) -> str:
-    """Why archiving is not due, as there are no more instants than may stay; empty if it is due."""
+    """Returns why archiving is not due, because there are no more instants than may stay; empty if it is due."""
     low, high = _numbers_to_keep(timeline, options)
     if len(timeline.write_completed) > high:
         return ""
-    if not timeline.layout.has_completion_times and next(_surplus(timeline, low, high), None) is not None:
+    if not timeline.layout.has_completion_times and next(_surplus_actions(timeline, low, high), None) is not None:
         return ""
-    return _few(timeline, high)
+    return _describe_few(timeline, high)
 
 
 def select_instants(timeline: Timeline, options: Options, facts: ArchiveConstraints) -> Selection:
-    """The instants to archive now.
+    """Selects the instants to archive now.
 
     Layout 1 archives cleans and rollbacks by their own count (`TimelineArchiverV1`), layout 2 together with the commits
     around them (`TimelineArchiverV2`).
     """
     low, high = _numbers_to_keep(timeline, options)
     if facts.has_metadata_table and facts.metadata_compaction is None:
-        found, _ = _commits(timeline, options, facts, low, high)
+        found, _ = _commits_to_archive(timeline, options, facts, low, high)
         late = f"the metadata table has not been compacted yet ({indexes_config.METADATA_COMPACT_DELTA_COMMITS.key})"
-        return Selection((), late if found else _few(timeline, high))
-    commits, reason = _commits(timeline, options, facts, low, high)
+        return Selection((), late if found else _describe_few(timeline, high))
+    commits, reason = _commits_to_archive(timeline, options, facts, low, high)
     if timeline.layout.has_completion_times:
         others = [
             instant
@@ -93,18 +93,18 @@ def select_instants(timeline: Timeline, options: Options, facts: ArchiveConstrai
             if commits and instant.action in _CLEANS_AND_ROLLBACKS and instant.time < commits[-1].time
         ]
     else:
-        others = list(_surplus(timeline, low, high))
+        others = list(_surplus_actions(timeline, low, high))
         limits = [] if facts.metadata_compaction is None else [_Limit(facts.metadata_compaction, _METADATA)]
         limits += [*_limits_of_data(facts, options), *_limits_of_undoing(facts)]
-        commits, others = _before(commits, limits), _before(others, limits)
+        commits, others = _instants_before(commits, limits), _instants_before(others, limits)
         if not commits and not others and not reason:
-            reason = _held(min(limits))
+            reason = _describe_limit(min(limits))
     chosen = sorted((*commits, *others), key=lambda instant: instant.sort_key)
     return Selection(tuple(chosen), "" if chosen else reason)
 
 
 def _numbers_to_keep(timeline: Timeline, options: Options) -> tuple[int, int]:
-    """The minimum and maximum number of commits on the timeline, raised if the cleaner needs more."""
+    """Returns the minimum and maximum number of commits on the timeline, raised if the cleaner needs more."""
     low, high = options.get(config.ARCHIVE_MIN_COMMITS), options.get(config.ARCHIVE_MAX_COMMITS)
     earliest = earliest_commit_to_retain(timeline, options)
     if earliest is None:
@@ -114,9 +114,9 @@ def _numbers_to_keep(timeline: Timeline, options: Options) -> tuple[int, int]:
 
 
 def earliest_commit_to_retain(timeline: Timeline, options: Options) -> Instant | None:
-    """The earliest commit whose files a clean would keep now; None if it keeps all or counts file versions.
+    """Returns the earliest commit whose files a clean would keep now; None if it keeps all or counts file versions.
 
-    Hours count from the newest commit. Pending compactions are ignored, because `_limits` handles them.
+    Hours count from the newest commit. Pending compactions are ignored, because `_all_limits` handles them.
     Source: `ArchivalUtils.getEarliestCommitToRetain`, 1.2.0.
     """
     commits = timeline.write_completed
@@ -127,13 +127,13 @@ def earliest_commit_to_retain(timeline: Timeline, options: Options) -> Instant |
         return None
 
 
-def _commits(
+def _commits_to_archive(
     timeline: Timeline, options: Options, facts: ArchiveConstraints, low: int, high: int
 ) -> tuple[list[Instant], str]:
     completed = timeline.write_completed
     if len(completed) <= high:
-        return [], _few(timeline, high)
-    limit = min(_limits(timeline, options, facts), default=None)
+        return [], _describe_few(timeline, high)
+    limit = min(_all_limits(timeline, options, facts), default=None)
     beyond = options.get(config.ARCHIVE_BEYOND_SAVEPOINT)
     savepoints = [instant.time for instant in timeline.completed if instant.action is Action.SAVEPOINT]
     found: list[Instant] = []
@@ -151,10 +151,10 @@ def _commits(
     if found:
         return found, ""
     saved = [_Limit(time, "it has a savepoint") for time in savepoints[:1]]
-    return [], _held(min(saved if limit is None else [limit, *saved]))
+    return [], _describe_limit(min(saved if limit is None else [limit, *saved]))
 
 
-def _limits(timeline: Timeline, options: Options, facts: ArchiveConstraints) -> Iterator[_Limit]:
+def _all_limits(timeline: Timeline, options: Options, facts: ArchiveConstraints) -> Iterator[_Limit]:
     yield from _limits_of_writes(timeline, options, facts)
     if timeline.layout.has_completion_times:
         if facts.metadata_compaction is not None:
@@ -192,7 +192,7 @@ def _limits_of_undoing(facts: ArchiveConstraints) -> list[_Limit]:
 
 
 def _needed_by_compaction(timeline: Timeline, delta_commits: int) -> Instant | None:
-    """The first of the instants that decide when the next compaction is due.
+    """Returns the first of the instants that decide when the next compaction is due.
 
     Source: `CompactionUtils.getEarliestInstantToRetainForCompaction`, 1.2.0.
     """
@@ -209,7 +209,7 @@ def _needed_by_compaction(timeline: Timeline, delta_commits: int) -> Instant | N
 
 
 def _limits_of_data(facts: ArchiveConstraints, options: Options) -> list[_Limit]:
-    """For a metadata table: the first instant that its table still has on the active timeline.
+    """Returns the limits of a metadata table: the first instant that its table still has on the active timeline.
 
     Source: `TimelineUtils.getEarliestInstantForMetadataArchival`, 1.2.0.
     """
@@ -227,21 +227,21 @@ def _limits_of_data(facts: ArchiveConstraints, options: Options) -> list[_Limit]
     return [_Limit(min(instant.time for instant in first), why)] if first else []
 
 
-def _surplus(timeline: Timeline, low: int, high: int) -> Iterator[Instant]:
-    """Layout 1: all but the newest `low` cleans if there are more than `high`; the same for rollbacks."""
+def _surplus_actions(timeline: Timeline, low: int, high: int) -> Iterator[Instant]:
+    """Yields all but the newest `low` cleans if there are more than `high`, and likewise rollbacks (layout 1)."""
     for action in _CLEANS_AND_ROLLBACKS:
         found = [instant for instant in timeline.completed if instant.action is action]
         if len(found) > high:
             yield from found[: len(found) - low]
 
 
-def _before(instants: Sequence[Instant], limits: Sequence[_Limit]) -> list[Instant]:
+def _instants_before(instants: Sequence[Instant], limits: Sequence[_Limit]) -> list[Instant]:
     return [instant for instant in instants if all(instant.time < limit.time for limit in limits)]
 
 
-def _few(timeline: Timeline, high: int) -> str:
+def _describe_few(timeline: Timeline, high: int) -> str:
     return f"the active timeline has {counted(len(timeline.write_completed), 'commit')} and may have up to {high}"
 
 
-def _held(limit: _Limit) -> str:
+def _describe_limit(limit: _Limit) -> str:
     return f"everything before {limit.time} is archived, and what follows has to stay: {limit.why}"

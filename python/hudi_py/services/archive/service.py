@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 NAME: Final = "archive"
 _INSTANTS_AT_ONCE: Final = 500
-"""The maximum for one archive file, so that archiving a long timeline takes bounded memory."""
+"""Maximum number of instants in one archive file, so that archiving a long timeline takes bounded memory."""
 Key = tuple[str, Action]
 
 
@@ -110,7 +110,8 @@ def archive(context: ServiceContext, *, data_timeline: Timeline | None = None) -
 
 
 def preview_archive(context: ServiceContext) -> Selection:
-    """The instants that `archive` would move now, or why there are none. Changes nothing, and does not take the lock.
+    """Returns the instants that `archive` would move now, or why there are none. Changes nothing, and does not take the
+    lock.
 
     Raises:
         ConfigError: the options contradict each other.
@@ -120,9 +121,9 @@ def preview_archive(context: ServiceContext) -> Selection:
 
 
 def may_be_due(context: ServiceContext, state: TableState) -> bool:
-    """Whether `archive` may find something to do, for callers that do not hold the table lock."""
+    """Returns whether `archive` may find something to do, for callers that do not hold the table lock."""
     check_archive(context.options)
-    if not too_few(state.timeline, context.options) or _half_deleted(state.timeline, _states(state.timeline)):
+    if not too_few(state.timeline, context.options) or _half_deleted(state.timeline, _states_by_key(state.timeline)):
         return True
     if state.timeline.layout.has_completion_times:
         return False
@@ -135,7 +136,7 @@ def archive_commits(context: ServiceContext, state: TableState, commits: Sequenc
 
 
 def archived_after(state: TableState, time: InstantTime) -> list[ArchivedInstant]:
-    """Archived commits after a savepointed one that is still active (`hoodie.archive.beyond.savepoint`)."""
+    """Returns the archived commits after a savepointed one that is still active (`hoodie.archive.beyond.savepoint`)."""
     active = {instant.time for instant in state.timeline.instants}
     return archived_instants(
         state.storage,
@@ -148,7 +149,7 @@ def archived_after(state: TableState, time: InstantTime) -> list[ArchivedInstant
 
 
 class _Archiver:
-    """One call, under the table lock."""
+    """A single call, under the table lock."""
 
     def __init__(self, context: ServiceContext, state: TableState) -> None:
         self._context = context
@@ -158,7 +159,7 @@ class _Archiver:
         self._config = state.config
         self._timeline = state.timeline
         self._folder = archive_folder(self._config)
-        self._states = _states(state.timeline)
+        self._states_by_key = _states_by_key(state.timeline)
 
     def run(self, data_timeline: Timeline | None) -> ArchiveReport:
         storage, folder, options = self._storage, self._folder, self._options
@@ -206,20 +207,20 @@ class _Archiver:
     def archive(self, instants: Sequence[Instant], report: ArchiveReport) -> ArchiveReport:
         storage, folder, timeline = self._storage, self._folder, self._timeline
         threads = self._context.threads
-        known = self._archived(instants)
-        new = [instant for instant in instants if _key(instant) not in known]
+        known = self._archived_keys(instants)
+        new = [instant for instant in instants if _key_of(instant) not in known]
         names: tuple[str, ...] = ()
         size = 0
         if new and self._timeline.layout.has_completion_times:
-            run, added = lsm.add_to_history(storage, folder, timeline, self._states, new, threads=threads)
-            held_back = {_key(instant) for instant in new[len(added) :]}
-            instants = [instant for instant in instants if _key(instant) not in held_back]
+            run, added = lsm.add_to_history(storage, folder, timeline, self._states_by_key, new, threads=threads)
+            held_back = {_key_of(instant) for instant in new[len(added) :]}
+            instants = [instant for instant in instants if _key_of(instant) not in held_back]
             if run is not None:
                 names, size = (run.name,), run.size
         elif new:
             file = v1.add_to_archive(
                 self._state,
-                self._states,
+                self._states_by_key,
                 new,
                 batch_size=self._options.get(config.ARCHIVE_BATCH_SIZE),
                 zone=table_zone(self._config, self._context.session.zone),
@@ -235,10 +236,10 @@ class _Archiver:
             num_instants=report.num_instants + len(instants),
             files_written=report.files_written + names,
             written_bytes=report.written_bytes + size,
-            num_files_deleted=report.num_files_deleted + self._delete(instants),
+            num_files_deleted=report.num_files_deleted + self._delete_states(instants),
         )
 
-    def _archived(self, instants: Sequence[Instant]) -> set[Key]:
+    def _archived_keys(self, instants: Sequence[Instant]) -> set[Key]:
         if not self._timeline.layout.has_completion_times:
             return v1.archived_keys(self._storage, self._folder, instants)
         return lsm.archived_keys(self._storage, self._config, self._folder, instants)
@@ -249,22 +250,22 @@ class _Archiver:
         If it had deleted nothing, the same instants are selected again and found in the archive. If it had, an instant
         lacks its pending files.
         """
-        if not _half_deleted(self._timeline, self._states):
+        if not _half_deleted(self._timeline, self._states_by_key):
             return 0
         completed = [instant for instant in self._timeline.completed if instant.action is not Action.SAVEPOINT]
-        known = self._archived(completed)
-        instants = [instant for instant in completed if _key(instant) in known]
-        deleted = self._delete(instants)
+        known = self._archived_keys(completed)
+        instants = [instant for instant in completed if _key_of(instant) in known]
+        deleted = self._delete_states(instants)
         if deleted:
-            gone = {file.file_name for instant in instants for file in self._states[_key(instant)]}
+            gone = {file.file_name for instant in instants for file in self._states_by_key[_key_of(instant)]}
             kept = [file for file in self._timeline.files if file.file_name not in gone]
             self._timeline = timeline_of(self._timeline.layout, kept)
-            self._states = _states(self._timeline)
+            self._states_by_key = _states_by_key(self._timeline)
         return deleted
 
-    def _delete(self, instants: Sequence[Instant]) -> int:
+    def _delete_states(self, instants: Sequence[Instant]) -> int:
         storage, layout = self._storage, self._timeline.layout
-        files = [file for instant in instants for file in self._states[_key(instant)]]
+        files = [file for instant in instants for file in self._states_by_key[_key_of(instant)]]
         pending = [layout.path(file.file_name) for file in files if not file.completed]
         deleted = sum(when_remote(storage, storage.delete, pending, self._context.threads))
         storage.sync()  # an instant without its completed file would look pending and be rolled back
@@ -282,7 +283,7 @@ class _Archiver:
 
 
 def gather_facts(state: TableState, data_timeline: Timeline | None = None) -> ArchiveConstraints:
-    """Collects the facts, apart from the timeline, that decide which instants may be archived.
+    """Collects the facts besides the timeline that decide which instants may be archived.
 
     Raises:
         CorruptFileError: the last clean, a replacecommit, or a pending rollback or restore cannot be read.
@@ -295,7 +296,7 @@ def gather_facts(state: TableState, data_timeline: Timeline | None = None) -> Ar
         replaced=first_replaced(state),
         has_metadata_table=has_metadata_table,
         metadata_compaction=_last_metadata_compaction(state.storage) if has_metadata_table else None,
-        rolled_back=tuple(_undone(state)),
+        rolled_back=tuple(_instants_undone(state)),
         data_timeline=data_timeline,
     )
 
@@ -310,8 +311,8 @@ def _last_metadata_compaction(storage: Storage) -> str | None:
     return done[-1].time if done else None
 
 
-def _undone(state: TableState) -> list[str]:
-    """Instants that pending rollbacks undo, and the savepoints of pending restores."""
+def _instants_undone(state: TableState) -> list[str]:
+    """Returns the instants that pending rollbacks undo, and the savepoints of pending restores."""
     plans = PendingPlans(state.storage, state.timeline)
     found: list[str] = []
     for instant in plans.of(Action.ROLLBACK):
@@ -324,26 +325,27 @@ def _undone(state: TableState) -> list[str]:
 
 
 def _half_deleted(timeline: Timeline, states: Mapping[Key, Sequence[Instant]]) -> bool:
-    """Whether pending files of a completed instant are gone."""
+    """Returns whether pending files of a completed instant are gone."""
     return any(
-        i.action is not Action.SAVEPOINT and all(file.completed for file in states[_key(i)]) for i in timeline.completed
+        i.action is not Action.SAVEPOINT and all(file.completed for file in states[_key_of(i)])
+        for i in timeline.completed
     )
 
 
-def _states(timeline: Timeline) -> dict[Key, list[Instant]]:
-    """The state files of each instant, requested first."""
+def _states_by_key(timeline: Timeline) -> dict[Key, list[Instant]]:
+    """Groups the state files of each instant, requested first."""
     found: dict[Key, list[Instant]] = {}
     for file in timeline.files:
-        found.setdefault(_key(file), []).append(file)
+        found.setdefault(_key_of(file), []).append(file)
     return found
 
 
-def _key(instant: Instant) -> Key:
+def _key_of(instant: Instant) -> Key:
     return instant.time, instant.action.comparable
 
 
 def first_replaced(state: TableState) -> str | None:
-    """Requested time of the first completed replacecommit whose replaced files may still exist.
+    """Finds the requested time of the first completed replacecommit whose replaced files may still exist.
 
     While a clean is pending, this is the first replacecommit: the metadata table does not yet record what the clean
     deleted.
@@ -367,20 +369,20 @@ def first_replaced(state: TableState) -> str | None:
 
 
 def _file_ids(storage: Storage, partition: str) -> frozenset[str]:
-    """File groups that have a base, log or change data file in a partition, whoever wrote it."""
+    """Lists the file groups that have a base, log or change data file in a partition, whoever wrote it."""
     names = (info.name for info in storage.list(partition))
     parts = (split_log_name(name) if name[:1] == "." else split_base_name(name) for name in names)
     return frozenset(found[0] for found in parts if found is not None)
 
 
-def _archive(context: ServiceContext, state: TableState) -> ServiceReport | None:
-    # after most commits none is due, which the timeline shows without the lock
+def _archive_if_due(context: ServiceContext, state: TableState) -> ServiceReport | None:
+    # archiving is rarely due after a commit, and the timeline shows it without the lock
     return done(archive(context)) if may_be_due(context, state) else None
 
 
-def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
+def _steps_after_commit(options: Options, config: TableConfig) -> Iterator[Step]:
     if options.get(services_config.ARCHIVE_AUTOMATIC):
-        yield Step("archive", _archive)
+        yield Step("archive", _archive_if_due)
 
 
 def _check_options(options: Options) -> None:
@@ -388,7 +390,7 @@ def _check_options(options: Options) -> None:
     check_archive(options)
 
 
-def _due(context: ServiceContext, state: TableState) -> Due:
+def _find_due(context: ServiceContext, state: TableState) -> Due:
     selection = preview_archive(context)
     more = f"{counted(len(selection.instants), 'instant')} can be archived"
     gone = {(instant.time, instant.action.comparable) for instant in selection.instants}
@@ -396,18 +398,18 @@ def _due(context: ServiceContext, state: TableState) -> Due:
     return Due("archive", bool(gone), more if selection.instants else selection.reason, files=files)
 
 
-def _run(context: ServiceContext, instant: str | None) -> ArchiveReport:
+def _run_service(context: ServiceContext, instant: str | None) -> ArchiveReport:
     return archive(context)
 
 
 ARCHIVE: Final = Service(
     name="archive",
     help="Moves old instants from the active timeline to the archived one",
-    run=_run,
+    run=_run_service,
     instant=InstantArgument.REFUSED,
     command="archive",
     after_commit=AfterCommitRule(
-        _steps, check_options=_check_options, switch={services_config.ARCHIVE_AUTOMATIC: "true"}
+        _steps_after_commit, check_options=_check_options, switch={services_config.ARCHIVE_AUTOMATIC: "true"}
     ),
-    due=_due,
+    due=_find_due,
 )

@@ -51,12 +51,12 @@ _OPTIONAL_NUMBERS: Final = frozenset({"totalLogFiles", "logVersion", "logOffset"
 
 
 def needs_content(instant: Instant) -> bool:
-    """Whether the entry of this state stores the content of its file."""
+    """Returns whether the archive entry of this state stores the content of its file."""
     return _field_of(instant) is not None
 
 
 def archive_entry(instant: Instant, transition: str, content: bytes, context: str) -> dict[str, Any]:
-    """The entry for one state of an instant.
+    """Builds the entry for one state of an instant.
 
     Args:
         transition: when the state's file was written, as an instant time.
@@ -75,14 +75,14 @@ def archive_entry(instant: Instant, transition: str, content: bytes, context: st
     field = _field_of(instant)
     if field is not None and content:
         entry[field] = _Fit(context, defaults=is_container(content)).value(
-            _types()[1][field], _parsed(content, context)
+            _avro_types()[1][field], _parse_content(content, context)
         )
     return entry
 
 
 def encode_entries(entries: Sequence[Mapping[str, Any]], batch_size: int) -> Iterator[bytes]:
-    """The contents of Avro blocks of at most `batch_size` entries each (`HoodieAvroDataBlock`, version 3)."""
-    arrow = _types()[2]
+    """Yields the contents of Avro blocks of at most `batch_size` entries each (`HoodieAvroDataBlock`, version 3)."""
+    arrow = _avro_types()[2]
     columns = [pa.array([entry.get(field.name) for entry in entries], field.type) for field in arrow]
     values = encode_values(pa.RecordBatch.from_arrays(columns, schema=arrow), record_schema(SCHEMA_NAME)).to_pylist()
     for at in range(0, len(values), batch_size):
@@ -98,13 +98,13 @@ def _field_of(instant: Instant) -> str | None:
 
 
 @cache
-def _types() -> tuple[dict[str, Any], dict[str, Any], pa.Schema]:
-    """Records by name, the entry's fields by name, and the entry's columns."""
+def _avro_types() -> tuple[dict[str, Any], dict[str, Any], pa.Schema]:
+    """Returns the records by name, the entry's fields by name, and the entry's columns."""
     schema = record_schema(SCHEMA_NAME)
     return named_types(schema), {field["name"]: field["type"] for field in schema["fields"]}, arrow_schema(schema)
 
 
-def _parsed(content: bytes, context: str) -> dict[str, Any]:
+def _parse_content(content: bytes, context: str) -> dict[str, Any]:
     if is_container(content):
         return decode_record(content, context)
     try:
@@ -131,25 +131,25 @@ class _Fit:
         if isinstance(schema, list):
             return None if value is None else self.value(next(branch for branch in schema if branch != "null"), value)
         if isinstance(schema, str):
-            known = _types()[0].get(schema.rpartition(".")[2])
-            return self.value(known, value) if known is not None else _primitive(schema, value, self._context)
+            known = _avro_types()[0].get(schema.rpartition(".")[2])
+            return self.value(known, value) if known is not None else _fit_primitive(schema, value, self._context)
         kind = schema["type"]
         if kind == "record":
             if not isinstance(value, dict):
-                raise _mismatch(schema["name"], value, self._context)
+                raise _mismatch_error(schema["name"], value, self._context)
             stat = schema["name"] == _STAT
-            return {field["name"]: self._field(field, value, stat) for field in schema["fields"]}
+            return {field["name"]: self._fit_field(field, value, stat) for field in schema["fields"]}
         if kind == "map":
             if not isinstance(value, dict):
-                raise _mismatch("a map", value, self._context)
+                raise _mismatch_error("a map", value, self._context)
             return [(key, self.value(schema["values"], item)) for key, item in value.items()]
         if kind == "array":
             if not isinstance(value, list):
-                raise _mismatch("a list", value, self._context)
+                raise _mismatch_error("a list", value, self._context)
             return [self.value(schema["items"], item) for item in value]
-        return _primitive(kind, value, self._context)
+        return _fit_primitive(kind, value, self._context)
 
-    def _field(self, field: Mapping[str, Any], record: Mapping[str, Any], stat: bool) -> Any:
+    def _fit_field(self, field: Mapping[str, Any], record: Mapping[str, Any], stat: bool) -> Any:
         value = record.get(field["name"])
         nullable = isinstance(field["type"], list) and "null" in field["type"]
         if value is None and stat and "long" in field["type"] and field["name"] not in _OPTIONAL_NUMBERS:
@@ -159,7 +159,7 @@ class _Fit:
         return self.value(field["type"], value)
 
 
-def _primitive(kind: str, value: Any, context: str) -> Any:
+def _fit_primitive(kind: str, value: Any, context: str) -> Any:
     if kind == "string" and isinstance(value, str):
         return value
     if kind == "boolean" and isinstance(value, bool):
@@ -168,10 +168,10 @@ def _primitive(kind: str, value: Any, context: str) -> Any:
         return value
     if kind in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    raise _mismatch(f"a {kind}", value, context)
+    raise _mismatch_error(f"a {kind}", value, context)
 
 
-def _mismatch(expected: str, value: Any, context: str) -> CorruptFileError:
+def _mismatch_error(expected: str, value: Any, context: str) -> CorruptFileError:
     return CorruptFileError(f"Cannot archive {context}: expected {expected}, found {str(value)[:60]!r}")
 
 
@@ -186,7 +186,7 @@ Key = tuple[str, Action]
 
 
 def archived_keys(storage: Storage, folder: str, instants: Sequence[Instant]) -> set[Key]:
-    """The instants that are already archived, of some sorted by time.
+    """Returns those of some instants, sorted by time, that are already archived.
 
     Only a process that died before it deleted what it had archived leaves such instants; they are in the newest files.
     """
@@ -242,7 +242,7 @@ def write_entries(storage: Storage, folder: str, entries: Sequence[Mapping[str, 
 
 
 def is_merging(storage: Storage, folder: str) -> bool:
-    """Whether an unfinished merge of archive files exists."""
+    """Returns whether there is an unfinished merge of archive files."""
     return storage.stat(join_path(folder, MERGE_PLAN)) is not None
 
 
@@ -276,7 +276,7 @@ def finish_merge(storage: Storage, folder: str) -> int:
 
 
 def merge_small_files(storage: Storage, folder: str, *, limit_bytes: int, batch: int) -> int:
-    """Merges the archive files newer than the newest large one if there are at least `batch`. Returns how many."""
+    """Merges the archive files newer than the newest large one if there are at least `batch`. Returns their number."""
     candidates: list[FileInfo] = []
     for _, file in reversed(archive_files(storage, folder)):
         if file.size > limit_bytes:
@@ -292,7 +292,7 @@ def merge_small_files(storage: Storage, folder: str, *, limit_bytes: int, batch:
     }
     storage.put(join_path(folder, MERGE_PLAN), encode_record(_PLAN_SCHEMA, plan))
     with storage.open_output(join_path(folder, name)) as out:
-        for block in _blocks(storage, candidates):
+        for block in _read_blocks(storage, candidates):
             out.write(block)
     for file in candidates:
         storage.delete(file.path)
@@ -301,8 +301,8 @@ def merge_small_files(storage: Storage, folder: str, *, limit_bytes: int, batch:
     return len(candidates)
 
 
-def _blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[bytes]:
-    """The complete blocks of archive files; truncated ones are left out."""
+def _read_blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[bytes]:
+    """Yields the complete blocks of archive files; truncated ones are left out."""
     for file in files:
         for block in read_blocks(storage, file.path, file.size):
             if block.type is BlockType.AVRO:
@@ -310,7 +310,7 @@ def _blocks(storage: Storage, files: Sequence[FileInfo]) -> Iterator[bytes]:
 
 
 def _decoded_plan(data: bytes, context: str) -> tuple[list[str], str] | None:
-    """The names of the files to merge and of the merged file; None if the plan is truncated."""
+    """Returns the names of the files to merge and of the merged file; None if the plan is truncated."""
     try:
         plan = Fields(decode_record(data, context), context)
         return [path.rpartition("/")[2] for path in plan.texts("candidate")], plan.text("mergedArchiveFileName")

@@ -1,5 +1,5 @@
-"""Plans of clusterings that change hash buckets (`BaseConsistentHashingBucketClusteringPlanStrategy`, Apache Hudi
-1.2.0): some buckets are split, and neighbours become one."""
+"""Plans clusterings that change hash buckets (`BaseConsistentHashingBucketClusteringPlanStrategy`, Apache Hudi 1.2.0):
+some buckets are split, and neighbours are merged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SEQUENCE: Final = "clustering.group.sequence.no"
 
 @dataclass(frozen=True, slots=True)
 class BucketLimits:
-    """When buckets are split and merged. Sizes are bytes of base file and logs."""
+    """When to split and merge buckets. Sizes are bytes of base file and logs."""
 
     most: int
     least: int
@@ -52,15 +52,15 @@ class BucketLimits:
 
 @dataclass(frozen=True, slots=True)
 class Resizing:
-    """What becomes of the buckets of a partition, by their numbers."""
+    """The changes to the buckets of a partition, by their numbers."""
 
     split: tuple[int, ...]
     merged: tuple[tuple[int, ...], ...]
-    """Neighbours that become one, in the order of the ring, whose first bucket follows the last."""
+    """Neighbours that are merged, in the order of the ring, whose first bucket follows the last."""
 
 
 def planned(ring: HashRing, sizes: Mapping[int, int], limits: BucketLimits) -> Resizing | None:
-    """Which buckets of a partition to split and merge; None: none.
+    """Chooses which buckets of a partition to split and merge; None: none.
 
     Args:
         sizes: bytes of the buckets that have files and may be changed, by their numbers.
@@ -76,7 +76,7 @@ def planned(ring: HashRing, sizes: Mapping[int, int], limits: BucketLimits) -> R
     for number in sorted(small):
         if number not in small:
             continue
-        chain = _neighbours(number, small, len(ring.ends), surplus, limits.merge_below)
+        chain = _neighbours_to_merge(number, small, len(ring.ends), surplus, limits.merge_below)
         if len(chain) > 1:
             surplus -= len(chain) - 1
             small = {each: size for each, size in small.items() if each not in chain}
@@ -84,8 +84,10 @@ def planned(ring: HashRing, sizes: Mapping[int, int], limits: BucketLimits) -> R
     return Resizing(tuple(split), tuple(merged)) if split or merged else None
 
 
-def _neighbours(number: int, small: Mapping[int, int], count: int, surplus: int, merge_below: int) -> list[int]:
-    """A bucket with those beside it on the ring that become one with it, in their order.
+def _neighbours_to_merge(
+    number: int, small: Mapping[int, int], count: int, surplus: int, merge_below: int
+) -> list[int]:
+    """Returns a bucket and its neighbours on the ring that are merged with it, in their order.
 
     Args:
         small: bytes of the buckets that may be merged.
@@ -110,7 +112,7 @@ def plan_resizing(
     options: Options,
     busy: Collection[FileGroup],
 ) -> ClusteringPlan:
-    """The plan of an instant, with a group for each bucket to split and for neighbours to merge.
+    """Plans a group for each bucket to split, and for each set of neighbours to merge.
 
     Args:
         busy: file groups of pending compactions and log compactions, which stay. Partitions with a pending clustering
@@ -137,13 +139,13 @@ def plan_resizing(
         ]
         changes += [(numbers, ring.merged(instant, numbers)) for numbers in resizing.merged]
         groups += (
-            _group(view.state.storage, ring, [slices[number] for number in numbers], nodes, default_size)
+            _plan_group(view.state.storage, ring, [slices[number] for number in numbers], nodes, default_size)
             for numbers, nodes in changes
         )
     return ClusteringPlan(tuple(groups), _STRATEGY)
 
 
-def _group(
+def _plan_group(
     storage: Storage, ring: HashRing, slices: Sequence[FileSlice], changes: Sequence[BucketChange], default_size: int
 ) -> ClusteringGroup:
     extra = {_PARTITION: ring.partition, _CHANGES: encode_changes(changes), _SEQUENCE: str(ring.sequence)}
@@ -153,7 +155,7 @@ def _group(
 
 @dataclass(frozen=True, slots=True)
 class BucketGroup:
-    """What a group of a plan does to the buckets of a partition."""
+    """The changes that a group of a plan makes to the buckets of a partition."""
 
     partition: PartitionPath
     sequence: int
@@ -162,7 +164,8 @@ class BucketGroup:
 
     @classmethod
     def of(cls, group: ClusteringGroup) -> BucketGroup | None:
-        """Return it; None if the group is not of consistent hashing. Raises CorruptFileError."""
+        """Returns the group's changes; None if the group does not belong to consistent hashing. Raises
+        CorruptFileError."""
         extra = group.extra or {}
         if _CHANGES not in extra:
             return None
@@ -183,7 +186,7 @@ class BucketGroup:
 
 
 def bucket_groups(plan: ClusteringPlan) -> Iterator[BucketGroup]:
-    """What the groups of a plan do to buckets."""
+    """Yields the changes of a plan's groups to buckets."""
     for group in plan.groups:
         found = BucketGroup.of(group)
         if found is not None:
@@ -191,13 +194,13 @@ def bucket_groups(plan: ClusteringPlan) -> Iterator[BucketGroup]:
 
 
 def changes_buckets(plan: ClusteringPlan) -> bool:
-    """Whether a plan changes hash buckets."""
+    """Returns whether a plan changes hash buckets."""
     return bool(plan.groups) and len(list(bucket_groups(plan))) == len(plan.groups)
 
 
-def _decode(data: bytes, context: str) -> ClusteringPlan | None:
+def _decode_plan(data: bytes, context: str) -> ClusteringPlan | None:
     plan = decode_clustering_plan(data, context)
     return plan if plan is not None and changes_buckets(plan) else None
 
 
-RESIZE_PLANS: Final = clustering_codec(_decode)
+RESIZE_PLANS: Final = clustering_codec(_decode_plan)

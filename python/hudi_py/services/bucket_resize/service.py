@@ -1,4 +1,5 @@
-"""Splitting and merging hash buckets as a planned service: a clustering, of which either side executes the plans."""
+"""Splits and merges hash buckets, as a planned service. Its plans are clusterings, which Apache Hudi can execute too,
+and the other way round."""
 
 from __future__ import annotations
 
@@ -45,12 +46,12 @@ _DO: Final = "resize the buckets of"
 
 @dataclass(frozen=True, slots=True)
 class ResizeSettings:
-    """How the groups of one plan are carried out. Implements `MoveSettings`."""
+    """How to execute the groups of one plan. Implements `MoveSettings`."""
 
     rewrite: RewriteSettings
     memory: int
     order: RowOrder
-    """The order of rows in each bucket: plans of Apache Hudi may have sort columns."""
+    """The order of rows in each bucket; plans of Apache Hudi may have sort columns."""
     index: BucketIndex
     num_split: int
     num_merged: int
@@ -61,7 +62,7 @@ class ResizeReport(ServiceReport):
     """The result of `resize_buckets`."""
 
     num_split: int = 0
-    """Buckets that became two."""
+    """Buckets that were split in two."""
     num_merged: int = 0
     """Buckets that were merged with neighbours."""
     num_partitions: int = 0
@@ -79,8 +80,8 @@ class ResizeReport(ServiceReport):
 
 @dataclass(frozen=True, slots=True)
 class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
-    """Splits buckets that are larger than `hoodie.bucket.index.split.threshold` says, and merges neighbours that are
-    smaller than `hoodie.bucket.index.merge.threshold` says, within `hoodie.bucket.index.min.num.buckets` and `max`.
+    """Splits buckets larger than `hoodie.bucket.index.split.threshold`, and merges neighbours smaller than
+    `hoodie.bucket.index.merge.threshold`, within `hoodie.bucket.index.min.num.buckets` and `max`.
 
     Rows keep their meta columns but for the file's name, as the plan says; Apache Hudi gives them new ones.
     """
@@ -127,7 +128,7 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
             )
         view = context.view(state)
         busy = {group for pending in plans.of(*COMPACTIONS) for group in plans.file_groups(pending)}
-        buckets = ConsistentBuckets(_index(context, state.config), view)
+        buckets = ConsistentBuckets(_bucket_index(context, state.config), view)
         settings_as_stored(view, Operation.INSERT_OVERWRITE, context.options.replace(_INDEXED), _DO)
         plan = plan_resizing(buckets, view, chosen, context.options, busy)
         return Chosen(chosen, plan) if plan.groups else Chosen(chosen, None, "no bucket is large or small enough")
@@ -142,7 +143,7 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
         split = sum(group.num_outputs > 1 for group in plan.groups)
         merged = sum(len(group.slices) for group in plan.groups if len(group.slices) > 1)
         return ResizeSettings(
-            rewrite, unit_memory(context.options), order, _index(context, state.config), split, merged
+            rewrite, unit_memory(context.options), order, _bucket_index(context, state.config), split, merged
         )
 
     def shuffles(self, settings: ResizeSettings, unit: ClusteringGroup) -> bool:
@@ -174,7 +175,7 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
         return write_in_order(unit, unit.settings.order, rows, file_id=ring.file_id(int(target or 0)))
 
     def before_commit(self, table: LockedTable, work: PlannedWork[ResizeSettings]) -> None:
-        """Store the new buckets, which count once the clustering has completed."""
+        """Stores the new buckets, which count once the clustering has completed."""
         assert work.settings is not None
         plan = self.codec.existing(table.storage, table.timeline, work.instant)
         before = ConsistentBuckets(work.settings.index, table.session.view(table.timeline), work.instant)
@@ -211,7 +212,7 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
 _INDEXED: Final[dict[Option[Any], str]] = {write_config.INDEX_TYPE: "BUCKET"}
 
 
-def _index(context: ServiceContext, config: TableConfig) -> BucketIndex:
+def _bucket_index(context: ServiceContext, config: TableConfig) -> BucketIndex:
     return BucketIndex.of(context.options.replace(_INDEXED), config)
 
 

@@ -21,19 +21,19 @@ from hudi_py.timeline.state import TableState
 __all__ = ["CleanReport", "Cleaning", "Planned", "earliest_to_retain", "plan_clean", "why_not_due"]
 
 
-def _clean(context: ServiceContext, state: TableState) -> ServiceReport | None:
+def _clean_if_due(context: ServiceContext, state: TableState) -> ServiceReport | None:
     service = Cleaning(waits=True)
     if any(instant.action is Action.CLEAN for instant in state.timeline.pending):
         return done(run_all(service, context))
-    # after most commits none is due, which the timeline shows without the lock
+    # a clean is rarely due after a commit, and the timeline shows it without the lock
     if why_not_due(context, state.timeline, context.options, now_ms=service.now_ms()):
         return None
     return done(service.schedule_and_run(context))
 
 
-def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
+def _steps_after_commit(options: Options, config: TableConfig) -> Iterator[Step]:
     if options.get(services_config.CLEAN_AUTOMATIC):
-        yield Step("clean", _clean)
+        yield Step("clean", _clean_if_due)
 
 
 def _check_options(options: Options) -> None:
@@ -41,25 +41,25 @@ def _check_options(options: Options) -> None:
         check_cleaning(options)
 
 
-def _due(context: ServiceContext, state: TableState) -> Due:
+def _find_due(context: ServiceContext, state: TableState) -> Due:
     preview = Cleaning(waits=True).preview(context)
     files = [file for row in preview.rows for file in row["files"]]
     superfluous = f"{counted(len(files), 'file')} in {counted(len(preview.rows), 'partition')} can be deleted"
     return Due("clean", bool(files), superfluous if files else preview.reason, files=len(files))
 
 
-def _plans(*, local: bool) -> Cleaning:
+def _make_cleaning(*, local: bool) -> Cleaning:
     return Cleaning()
 
 
 CLEAN: Final = Service(
     name="clean",
     help="Deletes file versions that the cleaning policy does not retain",
-    plans=_plans,
+    plans=_make_cleaning,
     asks="delete old file versions",
     command="clean",
     after_commit=AfterCommitRule(
-        _steps, check_options=_check_options, switch={services_config.CLEAN_AUTOMATIC: "true"}
+        _steps_after_commit, check_options=_check_options, switch={services_config.CLEAN_AUTOMATIC: "true"}
     ),
-    due=_due,
+    due=_find_due,
 )

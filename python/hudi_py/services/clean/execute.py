@@ -15,9 +15,9 @@ from hudi_py.storage.threads import REQUESTS, when_remote
 from hudi_py.timeline.clean_records import CleanPlan
 
 FILES_PER_TASK = 64
-"""Minimum number of files for which a task pays off."""
+"""Minimum number of files for which a task is worthwhile."""
 _LIST_FROM = 8
-"""From this many files in a folder on, listing it costs less than asking for each size."""
+"""From this many files in a folder, listing the folder costs less than a request for each size."""
 
 File = tuple[str, str]
 """Partition path and name."""
@@ -35,13 +35,13 @@ class CleanOutcome:
 
 
 def files_of(plan: CleanPlan) -> list[File]:
-    """Every file of a plan once, sorted; tasks are ranges of this order."""
+    """Returns every file of a plan once, sorted; tasks are ranges of this order."""
     # names, not paths: the table may have been moved since it was planned
     return sorted({(partition, path.rpartition("/")[2]) for partition, paths in plan.files.items() for path in paths})
 
 
 def clean_rows(plan: CleanPlan) -> tuple[dict[str, Any], ...]:
-    """A row for each partition of a plan: partition, file_id (None) and files (the names to delete)."""
+    """Returns a row for each partition of a plan: partition, file_id (None) and files (the names to delete)."""
     names: dict[str, list[str]] = defaultdict(list)
     for partition, name in files_of(plan):
         names[partition].append(name)
@@ -49,19 +49,19 @@ def clean_rows(plan: CleanPlan) -> tuple[dict[str, Any], ...]:
 
 
 def num_tasks(count: int, parallelism: int) -> int:
-    """The number of tasks for `count` files."""
+    """Returns the number of tasks for `count` files."""
     return min(parallelism, -(-count // FILES_PER_TASK))
 
 
 def files_of_task(files: Sequence[File], task: int, count: int) -> Sequence[File]:
-    """The files of one task out of `count`, in the order of `files_of`."""
+    """Returns the files of one task out of `count`, in the order of `files_of`."""
     return files[task * len(files) // count : (task + 1) * len(files) // count]
 
 
 def delete_files(
     storage: Storage, files: Sequence[File], threads: int, known: Mapping[File, int] | None = None
 ) -> tuple[dict[File, int], dict[File, str]]:
-    """Deletes files, in parallel if the storage is remote. Missing files count as deleted by another attempt.
+    """Deletes files, in parallel if the storage is remote. A missing file counts as deleted by another attempt.
 
     Args:
         known: sizes of files that need not be looked at first, as the metadata table has them; one of these that is
@@ -75,21 +75,21 @@ def delete_files(
     for file in files:
         if file not in sizes:
             by_partition[file[0]].append(file)
-    for found in when_remote(storage, lambda each: _sizes(storage, *each), by_partition.items()):
+    for found in when_remote(storage, lambda each: _sizes_in(storage, *each), by_partition.items()):
         sizes.update(found)
     existing = [file for file in files if file in sizes]
     if isinstance(storage, BulkStorage):
         try:
             storage.delete_many([join_path(*file) for file in existing])
             return sizes, {}
-        except OSError:  # file by file shows which one cannot be deleted, and why
+        except OSError:  # one at a time, to see which file cannot be deleted, and why
             pass
-    reasons = when_remote(storage, lambda file: _delete(storage, file), existing, max(threads, REQUESTS))
+    reasons = when_remote(storage, lambda file: _delete_file(storage, file), existing, max(threads, REQUESTS))
     failed = {file: reason for file, reason in zip(existing, reasons, strict=True) if reason}
     return {file: size for file, size in sizes.items() if file not in failed}, failed
 
 
-def _sizes(storage: Storage, partition: str, files: Sequence[File]) -> Mapping[File, int]:
+def _sizes_in(storage: Storage, partition: str, files: Sequence[File]) -> Mapping[File, int]:
     if len(files) < _LIST_FROM:
         found = ((file, storage.stat(join_path(*file))) for file in files)
         return {file: info.size for file, info in found if info is not None}
@@ -97,8 +97,8 @@ def _sizes(storage: Storage, partition: str, files: Sequence[File]) -> Mapping[F
     return {(partition, info.name): info.size for info in storage.list(partition) if info.name in wanted}
 
 
-def _delete(storage: Storage, file: File) -> str:
-    """Why the file still exists; empty if it does not."""
+def _delete_file(storage: Storage, file: File) -> str:
+    """Deletes a file. Returns why it still exists; empty if it does not."""
     path = join_path(*file)
     try:
         if storage.delete(path) or storage.stat(path) is None:

@@ -60,7 +60,7 @@ def plan_clean(
         CorruptFileError: a plan, savepoint or commit cannot be read.
     """
     storage, config, timeline = context.storage, state.config, state.timeline
-    last, earliest, reason = _due(context, timeline, options, now_ms)
+    last, earliest, reason = _cleaning_due(context, timeline, options, now_ms)
     if reason:
         return Planned(None, reason)
     metadata = last[1] if last is not None else None
@@ -75,7 +75,7 @@ def plan_clean(
     considered = 0
     if changed is None or changed:
         view = context.view(state)
-        chosen = sorted(changed) if changed is not None else _chosen(view.partitions(), options, groups)
+        chosen = sorted(changed) if changed is not None else _chosen_partitions(view.partitions(), options, groups)
         considered = len(chosen)
         planner = _Planner(context, options, groups, earliest, guards, view, metadata)
         for partition, names, deletable in planner.plan(chosen):
@@ -90,7 +90,7 @@ def plan_clean(
         last_completed=timeline.write_completed[-1].time if timeline.write_completed else "",
         files=files,
         partitions_to_delete=tuple(partitions),
-        extra=_extra(options, groups, guards, partitioned=bool(config.partition_fields)),
+        extra=_extra_metadata(options, groups, guards, partitioned=bool(config.partition_fields)),
     )
     if files:
         return Planned(plan)
@@ -104,25 +104,25 @@ def plan_clean(
 
 
 def _awaits_compaction(state: TableState, options: Options) -> bool:
-    """Whether a metadata table, cleaned by file versions, has got no new ones since the last clean."""
+    """Returns whether a metadata table, cleaned by file versions, has had no new versions since the last clean."""
     config = state.config
     by_versions = cleaning_policy(options) == KEEP_LATEST_FILE_VERSIONS
     return by_versions and config.is_metadata_table and config.is_mor and not _compacted_since(state.timeline)
 
 
 def why_not_due(context: ServiceContext, timeline: Timeline, options: Options, *, now_ms: int) -> str:
-    """Why no clean is due, as far as the timeline shows it without a look at files; empty if one may be.
+    """Returns why no clean is due, as far as the timeline shows it without listing files; empty if one may be.
 
     Raises:
         CorruptFileError: the last clean cannot be read.
     """
-    return _due(context, timeline, options, now_ms)[2]
+    return _cleaning_due(context, timeline, options, now_ms)[2]
 
 
-def _due(
+def _cleaning_due(
     context: ServiceContext, timeline: Timeline, options: Options, now_ms: int
 ) -> tuple[tuple[Instant, CleanMetadata] | None, Instant | None, str]:
-    """The last clean, the earliest commit to retain, and why no clean is due."""
+    """Returns the last clean, the earliest commit to retain, and why no clean is due."""
     last = last_clean(context.storage, timeline)
     metadata = last[1] if last is not None else None
     reason = reason_not_due(timeline, options, metadata)
@@ -164,21 +164,24 @@ class _Planner:
         self._storage_lister = StorageLister(context.storage, view.config)
 
     def plan(self, partitions: list[str]) -> list[tuple[str, list[str], bool]]:
-        """Partition path, sorted names of files to delete, whether to delete the partition."""
+        """Returns the path of each partition, the sorted names of files to delete, and whether to delete the
+        partition."""
         paths = [PartitionPath(partition) for partition in partitions]
-        return self._view.in_portions(paths, lambda some: when_remote(self._context.storage, self._one, some))
+        return self._view.in_portions(
+            paths, lambda some: when_remote(self._context.storage, self._plan_partition, some)
+        )
 
-    def _superfluous(self, partition: str, file_id: str, slices: list[Slice]) -> tuple[list[Slice], bool]:
-        """Slices of a file group that need not stay, and whether the group lives on."""
+    def _superfluous_slices(self, partition: str, file_id: str, slices: list[Slice]) -> tuple[list[Slice], bool]:
+        """Returns the slices of a file group that may go, and whether the file group remains."""
         replaced_at = self._view.replaced.get((partition, file_id))
         if replaced_at is None:
             found = self._by_versions if self._earliest is None else self._by_commits
             return found(partition, file_id, slices), True
         if self._earliest is not None and replaced_at >= self._earliest:
             return [], True
-        return [slice_ for slice_ in slices if not self._needed(partition, file_id, slice_)], False
+        return [slice_ for slice_ in slices if not self._is_guarded(partition, file_id, slice_)], False
 
-    def _one(self, partition: str) -> tuple[str, list[str], bool]:
+    def _plan_partition(self, partition: str) -> tuple[str, list[str], bool]:
         listed = [info.name for info in self._view.lister.files(PartitionPath(partition))]
         groups = self._slicer.groups(partition, listed)
         going: set[str] = set()
@@ -188,20 +191,21 @@ class _Planner:
             if among is not None and (partition, file_id) not in among:
                 live = True
                 continue
-            superfluous, is_live = self._superfluous(partition, file_id, slices)
+            superfluous, is_live = self._superfluous_slices(partition, file_id, slices)
             live = live or is_live
             for slice_ in superfluous:
-                if not self._kept(partition, slice_):
+                if not self._is_kept(partition, slice_):
                     going.update(slice_.names)
             if among is not None:
-                kept = (slice_ for slice_ in slices if not self._kept(partition, slice_))
+                kept = (slice_ for slice_ in slices if not self._is_kept(partition, slice_))
                 going.update(name for slice_ in kept for name in slice_.names if name.endswith(CHANGE_LOG))
         going.update(self._to_retry(partition, set(listed)))
         deletable = not live and bool(self._view.config.partition_fields) and self._is_all(partition, going)
         return partition, sorted(going), deletable
 
     def _by_commits(self, partition: str, file_id: str, slices: list[Slice]) -> list[Slice]:
-        """Slices before the earliest commit to retain, except the last of them and the newest of the file group."""
+        """Returns the slices before the earliest commit to retain, except the last of them and the newest of the file
+        group."""
         earliest = self._earliest
         assert earliest is not None
         newest = slices[0].base_instant
@@ -213,17 +217,18 @@ class _Planner:
             for slice_ in slices
             if slice_.base_instant < earliest
             and slice_.base_instant not in (newest, before)
-            and not self._needed(partition, file_id, slice_)
+            and not self._is_guarded(partition, file_id, slice_)
         ]
 
     def _by_versions(self, partition: str, file_id: str, slices: list[Slice]) -> list[Slice]:
-        """All but the newest slices. The slice that a pending compaction will write counts; savepointed ones do not."""
+        """Returns all but the newest slices. The slice that a pending compaction will write counts; savepointed ones do
+        not."""
         keep = self._versions
         if (partition, file_id) in self._guards.compacting:
             keep -= 1
         going: list[Slice] = []
         for slice_ in slices:
-            if self._needed(partition, file_id, slice_) or self._kept(partition, slice_):
+            if self._is_guarded(partition, file_id, slice_) or self._is_kept(partition, slice_):
                 continue
             if keep > 0:
                 keep -= 1
@@ -231,17 +236,17 @@ class _Planner:
                 going.append(slice_)
         return going
 
-    def _needed(self, partition: str, file_id: str, slice_: Slice) -> bool:
+    def _is_guarded(self, partition: str, file_id: str, slice_: Slice) -> bool:
         return self._guards.needs(partition, file_id, slice_.base_instant)
 
-    def _kept(self, partition: str, slice_: Slice) -> bool:
+    def _is_kept(self, partition: str, slice_: Slice) -> bool:
         guards = self._guards
         if guards.savepointed and not guards.savepointed.isdisjoint(slice_.names):
             return True
         return bool(guards.clustering) and any((partition, name) in guards.clustering for name in slice_.names)
 
     def _to_retry(self, partition: str, listed: set[str]) -> list[str]:
-        """Files that the last clean failed to delete and the metadata table no longer lists."""
+        """Returns the files that the last clean failed to delete and the metadata table no longer lists."""
         storage = self._context.storage
         return [
             name
@@ -253,7 +258,7 @@ class _Planner:
         ]
 
     def _is_all(self, partition: str, going: set[str]) -> bool:
-        """Whether the partition exists and nothing would be left of it.
+        """Returns whether the partition exists and would be empty after the clean.
 
         The storage is listed, because the metadata table does not show the files of running writes.
         """
@@ -266,7 +271,8 @@ class _Planner:
 def needed_files(
     context: ServiceContext, state: TableState, guards: Guards, partitions: list[str]
 ) -> set[tuple[str, str]]:
-    """Partition path and name of files that must stay: those of guarded slices, and of each group's newest slice."""
+    """Returns the partition path and name of files that must stay: those of guarded slices, and of each group's newest
+    slice."""
     view = context.view(state)
     slicer = Slicer(view)
     found: set[tuple[str, str]] = set(guards.clustering)
@@ -282,7 +288,9 @@ def needed_files(
     return found
 
 
-def _chosen(partitions: list[PartitionPath], options: Options, groups: frozenset[FileGroup] | None) -> list[str]:
+def _chosen_partitions(
+    partitions: list[PartitionPath], options: Options, groups: frozenset[FileGroup] | None
+) -> list[str]:
     if groups is not None:
         return sorted({partition for partition, _ in groups})
     selected = set(options.get(clean_config.CLEAN_PARTITIONS_SELECTED))
@@ -295,7 +303,7 @@ def _chosen(partitions: list[PartitionPath], options: Options, groups: frozenset
 
 
 def _compacted_since(timeline: Timeline) -> bool:
-    """Whether a metadata table was compacted since its last clean, or was never cleaned."""
+    """Returns whether a metadata table was compacted since its last clean, or was never cleaned."""
     cleans = [instant for instant in timeline.instants if instant.action is Action.CLEAN]
     return not cleans or any(
         instant.action is not Action.DELTA_COMMIT and (instant.completion_time or "") > cleans[-1].time
@@ -303,7 +311,7 @@ def _compacted_since(timeline: Timeline) -> bool:
     )
 
 
-def _extra(
+def _extra_metadata(
     options: Options, groups: frozenset[FileGroup] | None, guards: Guards, *, partitioned: bool
 ) -> dict[str, str]:
     extra: dict[str, str] = {}
@@ -326,7 +334,7 @@ def _marks_progress(
     last: tuple[Instant, CleanMetadata] | None,
     now_ms: int,
 ) -> bool:
-    """Whether a plan without files is still recorded as an instant."""
+    """Returns whether a plan without files is recorded as an instant anyway."""
     interval = options.get(clean_config.EMPTY_CLEAN_INTERVAL_HOURS)
     if interval <= 0 or not options.get(clean_config.CLEAN_INCREMENTAL) or plan.earliest is None:
         return False

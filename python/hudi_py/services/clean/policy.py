@@ -35,7 +35,7 @@ COMPACTIONS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
 
 
 def check_cleaning(options: Options) -> None:
-    """Raises ConfigError as `check_clean`, or for a pattern that is not a valid regular expression."""
+    """Raises ConfigError as `check_clean` does, or for an invalid regular expression."""
     check_clean(options)
     pattern = options.get(config.CLEAN_PARTITION_REGEX)
     if pattern:
@@ -43,7 +43,7 @@ def check_cleaning(options: Options) -> None:
 
 
 def newest_versions_only(options: Options) -> Options:
-    """The options of a clean that keeps nothing but the newest version of each file group."""
+    """Returns the options of a clean that keeps nothing but the newest version of each file group."""
     kept = {
         config.CLEAN_POLICY: KEEP_LATEST_FILE_VERSIONS,
         config.CLEAN_FILE_VERSIONS_RETAINED: "1",
@@ -61,7 +61,7 @@ def earliest_to_retain(
     last_earliest: str = "",
     passed_over: frozenset[Action] = frozenset({Action.LOG_COMPACTION}),
 ) -> Instant | None:
-    """The earliest completed commit as of which the table stays readable; None: nothing is cleaned.
+    """Returns the earliest completed commit as of which the table stays readable; None: nothing is cleaned.
 
     By commits, it is no later than the newest commit before the oldest pending write or clustering. It is always None
     under KEEP_LATEST_FILE_VERSIONS, which does not count commits.
@@ -96,13 +96,14 @@ def earliest_to_retain(
 def oldest_pending(
     timeline: Timeline, passed_over: frozenset[Action] = frozenset({Action.LOG_COMPACTION})
 ) -> Instant | None:
-    """The oldest pending write, compaction or clustering, apart from some actions."""
+    """Returns the oldest pending write, compaction or clustering, apart from some actions."""
     writes = (i for i in timeline.pending if i.action.comparable in WRITE_ACTIONS)
     return next((instant for instant in writes if instant.action not in passed_over), None)
 
 
 def reason_not_due(timeline: Timeline, options: Options, last: CleanMetadata | None) -> str:
-    """Why no clean is due yet; empty if one is: after enough commits, or if the last one failed to delete files."""
+    """Returns why no clean is due yet; empty if one is: after enough commits, or if the last one failed to delete
+    files."""
     if last is not None and any(partition.failed for partition in last.partitions):
         return ""
     after = "" if last is None else last.last_completed
@@ -117,7 +118,7 @@ def reason_not_due(timeline: Timeline, options: Options, last: CleanMetadata | N
 
 
 def reason_nothing_retained(timeline: Timeline, options: Options) -> str:
-    """Why there is no earliest commit to retain, so nothing is cleaned."""
+    """Returns why there is no earliest commit to retain, so that nothing is cleaned."""
     count = len(timeline.write_completed)
     if cleaning_policy(options) == KEEP_LATEST_BY_HOURS:
         hours = counted(options.get(config.CLEAN_HOURS_RETAINED), "hour")
@@ -142,7 +143,7 @@ _PLANNED = frozenset({Action.COMPACTION.value, Action.LOG_COMPACTION.value, Acti
 
 
 def last_clean(storage: Storage, timeline: Timeline) -> tuple[Instant, CleanMetadata] | None:
-    """The completed clean with the greatest requested time; None if the active timeline has none.
+    """Finds the completed clean with the greatest requested time; None if the active timeline has none.
 
     Cleans with an empty file, left by a crash on a storage that does not write files atomically, are skipped.
     """
@@ -164,7 +165,7 @@ def changed_partitions(
     earliest: Instant,
     savepoints: tuple[str, ...],
 ) -> set[str] | None:
-    """Partitions with files that may have become superfluous since the last clean; None: all partitions.
+    """Returns the partitions with files that may have become superfluous since the last clean; None: all partitions.
 
     Apache Hudi considers only the requested times of commits. hudi-py also counts commits that completed after the last
     clean was planned, whatever their requested time, and partitions in which the last clean failed to delete a file.
@@ -192,7 +193,7 @@ def changed_partitions(
 
     def touched(commit: Instant) -> set[str]:
         content = read_commit_metadata(state.storage, state.timeline.layout, commit, may_be_empty=True)
-        return _superseding(content, commit.action, state.config)
+        return _superseded_partitions(content, commit.action, state.config)
 
     try:
         return found.union(*when_remote(state.storage, touched, commits))
@@ -200,15 +201,16 @@ def changed_partitions(
         return None
 
 
-def _superseding(commit: CommitMetadata, action: Action, config: TableConfig) -> set[str]:
-    """Partitions in which a commit may have superseded files."""
+def _superseded_partitions(commit: CommitMetadata, action: Action, config: TableConfig) -> set[str]:
+    """Returns the partitions in which a commit may have superseded files."""
     if action is Action.COMMIT and not config.is_mor and commit.operation in _UPSERTS:
         return {stat.partition_path for stat in commit.stats if stat.prev_commit not in ("", NO_PREVIOUS_COMMIT)}
     return {stat.partition_path for stat in commit.stats} | set(commit.replaced)
 
 
 def _released_files(state: TableState, last: Instant) -> bool:
-    """Whether files that the last clean had to keep are no longer needed: a restore, or the rollback of a plan."""
+    """Returns whether files that the last clean had to keep are no longer needed: a restore, or the rollback of a
+    plan."""
     for instant in state.timeline.completed:
         if instant.action not in (Action.ROLLBACK, Action.RESTORE) or (instant.completion_time or "") <= last.time:
             continue

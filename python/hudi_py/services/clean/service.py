@@ -96,7 +96,7 @@ class CleanWork:
     started_ms: int
     """Milliseconds since the epoch."""
     spared: frozenset[File] = frozenset()
-    """Planned files that have become needed since, by a savepoint or as the newest version after a rollback."""
+    """Planned files that have become necessary since, by a savepoint or as the newest version after a rollback."""
     removed: str = ""
 
 
@@ -107,11 +107,11 @@ class Cleaning:
     now_ms: Callable[[], int] = wall_clock_ms
     """Milliseconds since the epoch, from which hours are counted."""
     waits: bool = False
-    """Whether it waits for the commits of `hoodie.clean.trigger.max.commits`, as one after a commit does. One that a
-    person asks for looks for superfluous files at once."""
+    """Whether a clean waits for the commits of `hoodie.clean.trigger.max.commits`, as one after a commit does. A clean
+    on demand looks for superfluous files at once."""
     groups: frozenset[FileGroup] | None = None
-    """Cleans only these file groups, whatever the policy: of each, everything but its newest version goes. None: the
-    options say what goes."""
+    """Cleans only these file groups, whatever the policy, and keeps only the newest version of each. None: the options
+    decide."""
     name: str = "clean"
 
     def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
@@ -121,7 +121,7 @@ class Cleaning:
             ConfigError: options contradict each other.
             LockError: the table lock could not be acquired in time.
         """
-        with self._requested(context, instant) as (_, scheduled, _):
+        with self._request_plan(context, instant) as (_, scheduled, _):
             return scheduled
 
     def schedule_and_begin(
@@ -129,28 +129,28 @@ class Cleaning:
     ) -> CleanWork | Scheduled:
         """See `PlannedService.schedule_and_begin`."""
         started_ms = wall_clock_ms()
-        with self._requested(context, instant) as (table, scheduled, plan):
+        with self._request_plan(context, instant) as (table, scheduled, plan):
             if scheduled.instant is None or plan is None:
                 return scheduled
-            return _begin(context, LockedAction(table, scheduled.instant, Action.CLEAN), plan, started_ms)
+            return _begin_action(context, LockedAction(table, scheduled.instant, Action.CLEAN), plan, started_ms)
 
     def schedule_and_run(self, context: ServiceContext, *, instant: InstantTime | None = None) -> CleanReport:
         """See `PlannedService.schedule_and_run`. A few files are deleted under the lock under which they were planned;
-        for many, other writers would wait too long.
+        if there are many, other writers would wait too long.
 
         Raises:
             ConfigError, LockError: as `schedule`.
         """
         started_ms = wall_clock_ms()
-        with self._requested(context, instant) as (table, scheduled, plan):
+        with self._request_plan(context, instant) as (table, scheduled, plan):
             if scheduled.instant is None or plan is None:
                 return self.nothing(scheduled.reason)
             action, files = LockedAction(table, scheduled.instant, Action.CLEAN), files_of(plan)
-            work = _begin(context, action, plan, started_ms)
+            work = _begin_action(context, action, plan, started_ms)
             if len(files) <= FILES_PER_TASK:
                 context.storage.sync()  # the plan, without which nothing shows what the clean was about to delete
-                outcomes = _delete(context, work, files, range(work.num_tasks))
-                report = self._complete(context, action, work, plan, outcomes)
+                outcomes = _delete_tasks(context, work, files, range(work.num_tasks))
+                report = self._complete_action(context, action, work, plan, outcomes)
                 _log.info("%s: %s", context.storage.uri, report)
                 return report
         return execute_all(self, context, work)
@@ -158,7 +158,7 @@ class Cleaning:
     def preview(self, context: ServiceContext) -> Preview:
         """See `PlannedService.preview`."""
         context.progress.phase("planning the clean")
-        options = self._options(context)
+        options = self._own_options(context)
         planned = plan_clean(context, context.state(), options, now_ms=self.now_ms(), groups=self.groups)
         return Preview(() if planned.plan is None else clean_rows(planned.plan), planned.reason)
 
@@ -168,11 +168,11 @@ class Cleaning:
         return () if plan is None else clean_rows(plan)
 
     @contextmanager
-    def _requested(
+    def _request_plan(
         self, context: ServiceContext, instant: InstantTime | None
     ) -> Iterator[tuple[LockedTable, Scheduled, CleanPlan | None]]:
         """Locks the table and stores a plan, if there is something to do."""
-        options = self._options(context)
+        options = self._own_options(context)
         context.progress.phase("planning the clean")
         with context.locked("plan a clean") as table:
             pending = self.planned(table.plans)
@@ -189,7 +189,7 @@ class Cleaning:
             LockedAction(table, time_, Action.CLEAN).request(encode_clean_plan(planned.plan))
             yield table, Scheduled(time_), planned.plan
 
-    def _options(self, context: ServiceContext) -> Options:
+    def _own_options(self, context: ServiceContext) -> Options:
         options = context.options
         check_cleaning(options)
         options = options if self.waits else options.replace({services_config.CLEAN_TRIGGER_MAX_COMMITS: "0"})
@@ -200,7 +200,7 @@ class Cleaning:
         return plans.of(Action.CLEAN)
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
-        """Moves a plan to inflight, or continues one that already is: deleting twice does no harm.
+        """Moves a plan to inflight, or continues one that already is inflight: deleting twice does no harm.
 
         Raises:
             ConfigError: there is no clean with this instant.
@@ -211,14 +211,14 @@ class Cleaning:
         with context.locked(f"run the clean {instant}") as table:
             action = LockedAction(table, instant, Action.CLEAN)
             if action.completed is not None:
-                return _work(context, action, 0, started_ms)
+                return _work_of(context, action, 0, started_ms)
             action.check_pending()
             content, source = read_plan(storage, action.layout, instant, Action.CLEAN)
             if not content:
                 # a crash on a storage that does not write files atomically; without a plan nothing was deleted
                 action.remove()
                 removed = f"the clean {instant} had no plan and was removed"
-                return replace(_work(context, action, 0, started_ms), removed=removed)
+                return replace(_work_of(context, action, 0, started_ms), removed=removed)
             plan = decode_clean_plan(content, source)
             check_clean_plan(storage, instant, plan)
             if plan.source_files:
@@ -229,14 +229,14 @@ class Cleaning:
                     "such files; run the clean with Apache Hudi"
                 )
             files = files_of(plan)
-            work = _work(context, action, len(files), started_ms, _spared(context, table, plan, instant))
+            work = _work_of(context, action, len(files), started_ms, _files_to_spare(context, table, plan, instant))
             # Releases before 1.1 read the plan of an inflight clean from its inflight file
             action.begin(content)
         return work
 
     def execute(self, context: ServiceContext, work: CleanWork, tasks: Sequence[int]) -> list[CleanOutcome]:
         """Deletes the files of some tasks."""
-        return _delete(context, work, files_of(_read_plan(context, work)), tasks) if tasks else []
+        return _delete_tasks(context, work, files_of(_read_plan(context, work)), tasks) if tasks else []
 
     def commit(self, context: ServiceContext, work: CleanWork, outcomes: Sequence[CleanOutcome]) -> CleanReport:
         """Deletes empty partitions, records the clean in the metadata table, and completes it.
@@ -250,9 +250,9 @@ class Cleaning:
                 return _report_of_completed(self.name, context, table.timeline, action.completed)
             action.check_pending()
             check_executed(context, f"clean {work.instant}", work, {outcome.task for outcome in outcomes})
-            return self._complete(context, action, work, _read_plan(context, work), outcomes)
+            return self._complete_action(context, action, work, _read_plan(context, work), outcomes)
 
-    def _complete(
+    def _complete_action(
         self,
         context: ServiceContext,
         action: LockedAction,
@@ -262,12 +262,12 @@ class Cleaning:
     ) -> CleanReport:
         failed = set(work.spared).union(*_failed_of_tasks(outcomes))
         emptied = _delete_partitions(context, action.table, plan)
-        metadata = _metadata(plan, work, failed, emptied)
+        metadata = _clean_metadata(plan, work, failed, emptied)
         deleted = {part.partition_path: part.deleted for part in metadata.partitions if part.deleted}
         change = TableChange(work.instant, Action.CLEAN, deleted=deleted, deleted_partitions=emptied)
         done = action.complete(encode_clean_metadata(metadata), change)
         num_bytes = sum(outcome.num_bytes for outcome in outcomes)
-        return _report(self.name, work.instant, done.completion_time, metadata, num_bytes)
+        return _report_of(self.name, work.instant, done.completion_time, metadata, num_bytes)
 
     def nothing(self, reason: str) -> CleanReport:
         return CleanReport(self.name, None, reason=reason)
@@ -277,11 +277,11 @@ class Cleaning:
 
 
 _LOOKED_AT = 8
-"""With fewer files, asking for each size takes no more requests than opening the metadata table."""
+"""With fewer files, a request for each size takes no more requests than opening the metadata table."""
 
 
 def _read_plan(context: ServiceContext, work: CleanWork) -> CleanPlan:
-    """The plan of a clean in progress. Raises ConflictError if its file is empty or missing."""
+    """Reads the plan of a clean in progress. Raises ConflictError if its file is empty or missing."""
     data, source = read_plan(context.storage, work.layout, work.instant, Action.CLEAN)
     if not data:
         raise ConflictError(
@@ -293,8 +293,8 @@ def _read_plan(context: ServiceContext, work: CleanWork) -> CleanPlan:
     return plan
 
 
-def _spared(context: ServiceContext, state: TableState, plan: CleanPlan, time_: InstantTime) -> frozenset[File]:
-    """The files of an earlier plan that have become needed since."""
+def _files_to_spare(context: ServiceContext, state: TableState, plan: CleanPlan, time_: InstantTime) -> frozenset[File]:
+    """Returns the files of an earlier plan that have become necessary since."""
     timeline, files = state.timeline, files_of(plan)
     guards = load_guards(context.storage, timeline)
     spared = {file for file in files if file[1] in guards.savepointed}
@@ -304,13 +304,13 @@ def _spared(context: ServiceContext, state: TableState, plan: CleanPlan, time_: 
     return frozenset(spared)
 
 
-def _begin(context: ServiceContext, action: LockedAction, plan: CleanPlan, started_ms: int) -> CleanWork:
-    """Move a clean to inflight that was requested under the same lock."""
+def _begin_action(context: ServiceContext, action: LockedAction, plan: CleanPlan, started_ms: int) -> CleanWork:
+    """Moves a clean to inflight that was requested under the same lock."""
     action.begin(encode_clean_plan(plan), requested=True)
-    return _work(context, action, len(files_of(plan)), started_ms)
+    return _work_of(context, action, len(files_of(plan)), started_ms)
 
 
-def _work(
+def _work_of(
     context: ServiceContext,
     action: LockedAction,
     num_files: int,
@@ -321,10 +321,10 @@ def _work(
     return CleanWork(action.instant, action.layout, count, started_ms, spared)
 
 
-def _delete(
+def _delete_tasks(
     context: ServiceContext, work: CleanWork, files: Sequence[File], tasks: Sequence[int]
 ) -> list[CleanOutcome]:
-    """Deletes the files of some tasks, given those of all."""
+    """Deletes the files of some tasks, given the files of all tasks."""
     chosen = {
         task: [file for file in files_of_task(files, task, work.num_tasks) if file not in work.spared] for task in tasks
     }
@@ -341,7 +341,8 @@ def _delete(
 
 
 def _known_sizes(context: ServiceContext, files: Sequence[File]) -> dict[File, int]:
-    """Sizes of files that are deleted many at a time: to ask for each would take more requests than to delete them."""
+    """Returns the sizes of files that are deleted many at a time, where a request for each would cost more than the
+    deletion."""
     storage = context.storage
     if len(files) < _LOOKED_AT or not isinstance(storage, BulkStorage) or context.session.config.is_metadata_table:
         return {}
@@ -356,7 +357,7 @@ def _known_sizes(context: ServiceContext, files: Sequence[File]) -> dict[File, i
 
 
 def _failed_of_tasks(outcomes: Sequence[CleanOutcome]) -> list[set[File]]:
-    """The files that remain, task by task; if a task was executed twice, those that both attempts left."""
+    """Returns the files that remain, task by task; if a task was executed twice, those that both attempts left."""
     of_task: dict[int, set[File]] = {}
     for outcome in outcomes:
         failed = {(partition, name) for partition, name, _ in outcome.failed}
@@ -395,7 +396,7 @@ def _delete_partitions(context: ServiceContext, state: TableState, plan: CleanPl
     return tuple(emptied)
 
 
-def _metadata(plan: CleanPlan, work: CleanWork, failed: set[File], emptied: tuple[str, ...]) -> CleanMetadata:
+def _clean_metadata(plan: CleanPlan, work: CleanWork, failed: set[File], emptied: tuple[str, ...]) -> CleanMetadata:
     partitions: list[CleanedPartition] = []
     for partition in sorted({*plan.files, *emptied}):
         names = tuple(path.rpartition("/")[2] for path in plan.files.get(partition, ()))
@@ -419,7 +420,7 @@ def _metadata(plan: CleanPlan, work: CleanWork, failed: set[File], emptied: tupl
     )
 
 
-def _report(
+def _report_of(
     service: str, time_: InstantTime, completion: CompletionTime | None, metadata: CleanMetadata, size: int | None
 ) -> CleanReport:
     parts = metadata.partitions
@@ -438,7 +439,7 @@ def _report(
 
 
 def _report_of_completed(service: str, context: ServiceContext, timeline: Timeline, instant: Instant) -> CleanReport:
-    """The report of a clean that was already completed."""
+    """Builds the report of a clean that was already completed."""
     path = timeline.layout.path(instant.file_name)
     metadata = decode_clean_metadata(context.storage.read(path), f"the clean {context.storage.uri}/{path}")
-    return _report(service, instant.time, context.session.completion_shown(instant.completion_time), metadata, None)
+    return _report_of(service, instant.time, context.session.completion_shown(instant.completion_time), metadata, None)

@@ -1,4 +1,4 @@
-"""File slices with all their files, from file names alone, and the files that savepoints and plans need.
+"""Builds file slices with all their files from file names alone, and collects the files that savepoints and plans need.
 
 The rules are those of `view.filesystem_view`, except that change data files, which readers do not merge, belong to
 their slice here. For speed, names are split by hand and the view's classes are not used: planning a clean considers
@@ -22,7 +22,7 @@ from hudi_py.view import FileSystemView
 from hudi_py.view.filesystem_view import base_extensions
 
 CHANGE_LOG: Final = ".cdc"
-"""What the names of change logs end with."""
+"""Suffix of the names of change logs."""
 LogKey = tuple[str, int, str, bool]
 """Instant, version, write token, whether it holds change data."""
 
@@ -82,14 +82,14 @@ class Slicer:
                 slices.setdefault(file_id, {}).setdefault(scheduled, Slice(scheduled))
         for file_id, of_logs in logs.items():
             of_logs.sort()
-            self._assign(slices.setdefault(file_id, {}), of_logs)
+            self._assign_logs(slices.setdefault(file_id, {}), of_logs)
         return {
             file_id: [of_group[instant] for instant in sorted(of_group, reverse=True)]
             for file_id, of_group in slices.items()
             if of_group
         }
 
-    def _assign(self, slices: dict[str, Slice], logs: list[tuple[LogKey, str]]) -> None:
+    def _assign_logs(self, slices: dict[str, Slice], logs: list[tuple[LogKey, str]]) -> None:
         for (instant, _, _, _), name in logs:
             if self._by_completion:
                 if instant not in self._completed:
@@ -108,7 +108,7 @@ class Slicer:
 
 
 def split_base_name(name: str) -> tuple[str, str, str] | None:
-    """File id, instant and extension, if `parse_base_file_name` accepts the name; any extension will do."""
+    """Returns file id, instant and extension if `parse_base_file_name` accepts the name, with any extension."""
     parts = name.split("_")
     if len(parts) != 3 or not parts[0] or not parts[1] or parts[0][0] == ".":
         return None
@@ -117,7 +117,7 @@ def split_base_name(name: str) -> tuple[str, str, str] | None:
 
 
 def split_log_name(name: str) -> tuple[str, LogKey] | None:
-    """File id and sort key of a log file, if `parse_log_file_name` accepts the name."""
+    """Returns file id and sort key of a log file if `parse_log_file_name` accepts the name."""
     file_id, _, rest = name[1:].partition("_")
     instant, log, rest = rest.partition(".log.")
     if not log or not file_id or not instant or "." in file_id or "." in instant or "_" in instant:
@@ -136,7 +136,7 @@ def split_log_name(name: str) -> tuple[str, LogKey] | None:
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a file is a base, log or change data file, in any format."""
+    """Returns whether a file is a base, log or change data file, in any format."""
     return (split_log_name(name) if name[:1] == "." else split_base_name(name)) is not None
 
 
@@ -154,18 +154,18 @@ class Guards:
     """Partition path and name of the files that pending clusterings read."""
 
     def needs(self, partition: str, file_id: str, base_instant: str) -> bool:
-        """Whether a pending compaction or log compaction needs a slice."""
+        """Returns whether a pending compaction or log compaction needs a slice."""
         since = self.compacting.get((partition, file_id))
         return since is not None and base_instant >= since
 
 
 def savepoints_of(timeline: Timeline) -> list[Instant]:
-    """Completed savepoints, oldest commit first."""
+    """Returns the completed savepoints, oldest commit first."""
     return [instant for instant in timeline.completed if instant.action is Action.SAVEPOINT]
 
 
 def read_savepoint(storage: Storage, timeline: Timeline, savepoint: Instant) -> SavepointMetadata:
-    """The content of a completed savepoint. Raises CorruptFileError."""
+    """Reads the content of a completed savepoint. Raises CorruptFileError."""
     path = timeline.layout.path(savepoint.file_name)
     return decode_savepoint(storage.read(path), f"the savepoint {storage.uri}/{path}")
 

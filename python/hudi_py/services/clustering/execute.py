@@ -1,4 +1,4 @@
-"""Carrying out one group of a plan: its rows, in order, go to new file groups (`SparkSortAndSizeExecutionStrategy`,
+"""Executes one group of a plan: its rows, in order, go to new file groups (`SparkSortAndSizeExecutionStrategy`,
 `SparkSingleFileSortExecutionStrategy`, Apache Hudi 1.2.0)."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_SAMPLE = 4_096
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How the groups of one plan are carried out. Implements `MoveSettings`."""
+    """How to execute the groups of one plan. Implements `MoveSettings`."""
 
     rewrite: RewriteSettings
     order: RowOrder
@@ -33,14 +33,14 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True)
 class KeySample:
-    """Keys of every so many rows."""
+    """The keys of rows at regular intervals."""
 
     step: int
     keys: tuple[Key, ...]
 
 
 def sample_keys(order: RowOrder, rows: Iterable[pa.RecordBatch]) -> KeySample:
-    """Return the keys of some of the rows, evenly spaced."""
+    """Returns the keys of some of the rows, evenly spaced."""
     keys: list[Key] = []
     step, skip = 1, 0
     for batch in rows:
@@ -58,7 +58,7 @@ def sample_keys(order: RowOrder, rows: Iterable[pa.RecordBatch]) -> KeySample:
 
 
 def key_bounds(samples: Iterable[KeySample], parts: int) -> tuple[Key, ...]:
-    """Return the greatest keys of all ranges but the last, which have about as many rows each."""
+    """Returns the greatest keys of all ranges but the last; the ranges have about the same number of rows."""
     weighted = sorted((key, sample.step) for sample in samples for key in sample.keys)
     total, seen = sum(weight for _, weight in weighted), 0
     bounds: list[Key] = []
@@ -72,8 +72,8 @@ def key_bounds(samples: Iterable[KeySample], parts: int) -> tuple[Key, ...]:
 def divide_by_keys(
     order: RowOrder, bounds: tuple[Key, ...], rows: pa.RecordBatch
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Divide rows by ranges of their keys."""
-    for number, part in ordered(_keyed(order, rows), order.key_names, bounds):
+    """Divides rows by ranges of their keys."""
+    for number, part in ordered(_with_sort_keys(order, rows), order.key_names, bounds):
         yield f"{number}", part.select(rows.schema.names)
 
 
@@ -86,10 +86,10 @@ def write_in_order(
     outputs: int = 1,
     file_id: FileId | None = None,
 ) -> list[WriteStat]:
-    """Write rows to file groups of up to some bytes, or to one that has a name.
+    """Writes rows to file groups of limited size, or to a single one with a given id.
 
     Args:
-        outputs: how many file groups of equal numbers of rows there are to be, if rows are sorted and files have a
+        outputs: how many file groups of equal numbers of rows to write, if rows are sorted and files have a
             size.
     """
     if not order.sorts:
@@ -97,7 +97,7 @@ def write_in_order(
     with ExitStack() as opened:
         held: OrderedRows | None = None
         for batch in rows:
-            keyed = _keyed(order, batch)
+            keyed = _with_sort_keys(order, batch)
             if held is None:
                 held = opened.enter_context(OrderedRows(keyed.schema, order.key_names, unit.settings.memory))
             held.add(keyed)
@@ -108,7 +108,7 @@ def write_in_order(
         return unit.written(found, max_bytes=max_bytes, max_rows=max_rows, file_id=file_id)
 
 
-def _keyed(order: RowOrder, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows with what they are sorted by."""
+def _with_sort_keys(order: RowOrder, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Adds the columns by which rows are sorted."""
     keys = order.keys(rows)
     return pa.RecordBatch.from_arrays([*rows.columns, *keys.values()], names=[*rows.schema.names, *keys])

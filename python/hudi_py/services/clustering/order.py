@@ -23,11 +23,11 @@ _SIGN: Final = np.int64(np.iinfo(np.int64).min)
 _HILBERT_BITS: Final = 63
 _HILBERT_BYTES: Final = 63
 _PREFIX: Final = 8
-"""Bytes of a text that count."""
+"""Number of bytes of a text that count."""
 
 
 def is_orderable(kind: pa.DataType) -> bool:
-    """Whether a column of a type can be one of a curve."""
+    """Returns whether a column of this type can be part of a curve."""
     return any(
         test(kind)
         for test in (
@@ -43,26 +43,27 @@ def is_orderable(kind: pa.DataType) -> bool:
 
 
 def z_order(columns: Sequence[pa.Array]) -> pa.Array:
-    """The bits of all columns in turn, the first column first."""
+    """Interleaves the bits of all columns, the first column first."""
     words = np.stack([_z_number(column) for column in columns], axis=1)
     bits = np.unpackbits(words.astype(">i8").view(np.uint8).reshape(len(words), len(columns), 8), axis=2)
-    return _binary(np.packbits(bits.transpose(0, 2, 1).reshape(len(words), -1), axis=1))
+    return _as_binary(np.packbits(bits.transpose(0, 2, 1).reshape(len(words), -1), axis=1))
 
 
 def hilbert(columns: Sequence[pa.Array]) -> pa.Array:
-    """The place on a Hilbert curve with 63 bits for each column (Skilling's algorithm), as Apache Hudi stores the
-    number: in 63 bytes, of which a longer one loses the last."""
+    """Computes the position on a Hilbert curve with 63 bits for each column (Skilling's algorithm), in the form in
+    which Apache Hudi stores the number: 63 bytes, so that a longer number loses its last byte."""
     axes = [_hilbert_number(column) for column in columns]
-    _transpose(axes)
+    _to_transposed(axes)
     planes = np.stack(axes, axis=1).astype(">i8").view(np.uint8).reshape(len(axes[0]), len(axes), 8)
     bits = np.unpackbits(planes, axis=2)[:, :, 64 - _HILBERT_BITS :].transpose(0, 2, 1).reshape(len(planes), -1)
     padding = -bits.shape[1] % 8
     whole = np.packbits(np.pad(bits, ((0, 0), (padding, 0))), axis=1)
-    return _binary(_cut(whole) if whole.shape[1] >= _HILBERT_BYTES else whole)
+    return _as_binary(_to_hudi_bytes(whole) if whole.shape[1] >= _HILBERT_BYTES else whole)
 
 
-def _transpose(axes: list[Longs]) -> None:
-    """Coordinates to the transposed index of the curve (J. Skilling, "Programming the Hilbert curve", 2004)."""
+def _to_transposed(axes: list[Longs]) -> None:
+    """Converts coordinates to the transposed index of the curve (J. Skilling, "Programming the Hilbert curve",
+    2004)."""
     for place in range(_HILBERT_BITS - 1, 0, -1):
         bit, below = np.int64(1 << place), np.int64((1 << place) - 1)
         for number in range(len(axes)):
@@ -80,9 +81,9 @@ def _transpose(axes: list[Longs]) -> None:
         axes[number] = axes[number] ^ gray
 
 
-def _cut(numbers: Bytes) -> Bytes:
-    """Numbers as `BigInteger.toByteArray` gives them, of which 63 bytes are kept: without leading zeros, but for one
-    byte before a first bit that is set; short ones are padded at the front, long ones are cut at the end."""
+def _to_hudi_bytes(numbers: Bytes) -> Bytes:
+    """Converts numbers to 63 bytes as `BigInteger.toByteArray` gives them: without leading zeros, except for one byte
+    before a leading bit that is set. Short numbers are padded at the front, long ones are cut at the end."""
     rows, width = numbers.shape
     signed = np.concatenate([np.zeros((rows, _HILBERT_BYTES), np.uint8), numbers], axis=1)
     first = np.where(numbers.any(axis=1), (numbers != 0).argmax(axis=1), width - 1)
@@ -92,42 +93,42 @@ def _cut(numbers: Bytes) -> Bytes:
 
 
 def _z_number(column: pa.Array) -> Longs:
-    """Eight bytes, compared without a sign."""
+    """Returns eight bytes that compare as unsigned numbers."""
     kind = column.type
     if _is_text(kind):
-        return _prefixes(column)
+        return _text_prefixes(column)
     if pa.types.is_floating(kind):
         largest = np.finfo(np.float64 if pa.types.is_float64(kind) else np.float32).max
-        numbers = _filled(column.cast(pa.float64()), float(largest))
+        numbers = _fill_nulls(column.cast(pa.float64()), float(largest))
         bits = numbers.view(np.int64)
         return np.where(numbers > 0, bits ^ _SIGN, np.where(numbers < 0, ~bits, bits))
     if pa.types.is_int8(kind):
-        return _filled(column, 127).astype(np.uint8).astype(np.int64)
+        return _fill_nulls(column, 127).astype(np.uint8).astype(np.int64)
     if pa.types.is_boolean(kind) or pa.types.is_int16(kind) or pa.types.is_int32(kind):
         null = 0 if pa.types.is_boolean(kind) else np.iinfo(kind.to_pandas_dtype()).max
-        return _filled(column.cast(pa.int32()), int(null)).astype(np.int64) + (1 << 31)
-    longs: Longs = _filled(_as_longs(column), _MAX_LONG) ^ _SIGN
+        return _fill_nulls(column.cast(pa.int32()), int(null)).astype(np.int64) + (1 << 31)
+    longs: Longs = _fill_nulls(_as_longs(column), _MAX_LONG) ^ _SIGN
     return longs
 
 
 def _hilbert_number(column: pa.Array) -> Longs:
-    """A number of which the lowest 63 bits count."""
+    """Returns numbers of which the lowest 63 bits count."""
     kind = column.type
     if pa.types.is_boolean(kind):
-        return np.where(_filled(column.cast(pa.int8()), 0) != 0, _MAX_LONG, 0).astype(np.int64)
+        return np.where(_fill_nulls(column.cast(pa.int8()), 0) != 0, _MAX_LONG, 0).astype(np.int64)
     if pa.types.is_floating(kind):
-        bits = _filled(column.cast(pa.float64()), 0.0).view(np.int64)
+        bits = _fill_nulls(column.cast(pa.float64()), 0.0).view(np.int64)
     elif _is_text(kind):
-        bits = _prefixes(column)
+        bits = _text_prefixes(column)
     elif pa.types.is_int8(kind):
-        bits = _filled(column, 0).astype(np.uint8).astype(np.int64)
+        bits = _fill_nulls(column, 0).astype(np.uint8).astype(np.int64)
     else:
-        bits = _filled(_as_longs(column), 0)
+        bits = _fill_nulls(_as_longs(column), 0)
     return np.where(column.is_null().to_numpy(zero_copy_only=False), _MAX_LONG, bits)
 
 
 def _as_longs(column: pa.Array) -> pa.Array:
-    """Integers, the milliseconds of dates and timestamps, and decimals toward zero."""
+    """Converts integers, dates and timestamps (to milliseconds), and decimals (toward zero) to int64."""
     kind = column.type
     if pa.types.is_date32(kind):
         return pc.multiply(column.cast(pa.int32()).cast(pa.int64()), 86_400_000)
@@ -141,12 +142,12 @@ def _as_longs(column: pa.Array) -> pa.Array:
 
 
 def _floor_divided(numbers: pa.Array, divisor: int) -> pa.Array:
-    result = _filled(numbers, 0) // divisor
+    result = _fill_nulls(numbers, 0) // divisor
     return pa.array(result, mask=numbers.is_null().to_numpy(zero_copy_only=False))
 
 
-def _prefixes(column: pa.Array) -> Longs:
-    """The first eight bytes of texts, shorter ones padded at the front."""
+def _text_prefixes(column: pa.Array) -> Longs:
+    """Returns the first eight bytes of texts; shorter ones are padded at the front."""
     kept = pc.binary_slice(column.cast(pa.large_binary()).fill_null(b""), 0, _PREFIX)
     offsets = np.frombuffer(kept.buffers()[1], np.int64, len(kept) + 1, kept.offset * 8)
     data = np.frombuffer(kept.buffers()[2] or b"", np.uint8)
@@ -157,7 +158,7 @@ def _prefixes(column: pa.Array) -> Longs:
     return np.ascontiguousarray(found).view(">i8").reshape(-1).astype(np.int64)
 
 
-def _filled(column: pa.Array, null: float) -> npt.NDArray[Any]:
+def _fill_nulls(column: pa.Array, null: float) -> npt.NDArray[Any]:
     return np.array(combined(column.fill_null(pa.scalar(null, column.type))).to_numpy(zero_copy_only=False))
 
 
@@ -175,7 +176,7 @@ def _is_instant(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) and kind.tz is not None
 
 
-def _binary(values: Bytes) -> pa.Array:
+def _as_binary(values: Bytes) -> pa.Array:
     rows, width = values.shape
     kind = pa.binary(width)
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(np.ascontiguousarray(values))]).cast(pa.binary())
@@ -189,14 +190,14 @@ _KEY: Final = "_hudi_py_sort_{}"
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """By what rows are sorted. Pickles."""
+    """The order in which rows are sorted. Pickles."""
 
     columns: tuple[str, ...]
     layout: str = LINEAR
 
     @classmethod
     def of(cls, names: Sequence[str], layout: str, schema: pa.Schema, table: str) -> RowOrder:
-        """Return the order by some columns of a schema.
+        """Returns the order by some columns of a schema.
 
         Args:
             names: columns, in any case, as Spark takes them.
@@ -221,12 +222,12 @@ class RowOrder:
                     f"ordered by the type {kind}; choose other columns"
                 )
         if layout != LINEAR:
-            columns = tuple(sorted(columns, key=lambda name: _turn(schema, name)))
+            columns = tuple(sorted(columns, key=lambda name: _hash_order(schema, name)))
         return cls(columns, layout)
 
     @property
     def sorts(self) -> bool:
-        """Whether rows are sorted: a curve through one column only divides them among files."""
+        """Whether rows are sorted; a curve through a single column only divides them among files."""
         return bool(self.columns) and (self.layout == LINEAR or len(self.columns) > 1)
 
     @property
@@ -235,26 +236,26 @@ class RowOrder:
         return tuple(map(_KEY.format, range(len(self.columns) if self.layout == LINEAR else 1)))
 
     def keys(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        """What Arrow sorts rows by, under names that no column of a table has."""
-        columns = [_decoded(batch.column(name)) for name in self.columns]
-        found = list(map(_comparable, columns)) if self.layout == LINEAR else [_CURVES[self.layout](columns)]
+        """Returns the columns by which Arrow sorts rows, under names that no column of a table has."""
+        columns = [_decode_dictionary(batch.column(name)) for name in self.columns]
+        found = list(map(_as_comparable, columns)) if self.layout == LINEAR else [_CURVES[self.layout](columns)]
         return dict(zip(self.key_names, found, strict=True))
 
 
-def _turn(schema: pa.Schema, name: str) -> int:
-    """The turn of a column, which is that of its number in a `java.util.HashMap`."""
+def _hash_order(schema: pa.Schema, name: str) -> int:
+    """Returns the position of a column in the iteration order of a `java.util.HashMap`, by its number."""
     slots = 16
     while len(schema) > slots * 3 // 4:
         slots *= 2
     return int(schema.get_field_index(name)) % slots
 
 
-def _decoded(column: pa.Array) -> pa.Array:
+def _decode_dictionary(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _comparable(column: pa.Array) -> pa.Array:
-    """The column as Python and Arrow compare it alike."""
+def _as_comparable(column: pa.Array) -> pa.Array:
+    """Converts a column so that Python and Arrow compare it alike."""
     kind = column.type
     if pa.types.is_floating(kind):
         return pa.array(double_codes(column), mask=column.is_null().to_numpy(zero_copy_only=False))

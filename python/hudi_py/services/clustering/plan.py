@@ -1,5 +1,5 @@
-"""Plans of clusterings: which file slices go into which groups (`PartitionAwareClusteringPlanStrategy` and its
-subclasses, Apache Hudi 1.2.0)."""
+"""Plans clusterings: assigns file slices to groups (`PartitionAwareClusteringPlanStrategy` and its subclasses, Apache
+Hudi 1.2.0)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEPT: Final[tuple[Option[object], ...]] = (
     config.SORT_BY_KEY_LAST,
     config.TARGET_FILE_BYTES,
 )
-"""Options that a plan has where they are not the defaults, so that all who run it write alike."""
+"""Options that a plan stores where they differ from the defaults, so that everyone who executes it writes alike."""
 
 
 def plan_clustering(
@@ -43,7 +43,7 @@ def plan_clustering(
     default_size: int,
     hour: int,
 ) -> ClusteringPlan:
-    """Return a plan; it has no groups if there is nothing to do.
+    """Plans a clustering; the plan has no groups if there is nothing to do.
 
     Args:
         among: the partitions to consider.
@@ -60,7 +60,7 @@ def plan_clustering(
     max_groups = options.get(config.MAX_GROUPS)
     for path in sorted(chosen):
         found = [each for each in view.latest_slices(PartitionPath(path)) if (path, each.file_id) not in busy]
-        packed, cut = _packed(options, candidates(options, found, default_size), default_size)
+        packed, cut = _pack_groups(options, candidates(options, found, default_size), default_size)
         new = [planned_group(view.state.storage, slices, count, default_size) for slices, count in packed]
         if cut or len(groups) + len(new) > max_groups:
             missing.append(path)
@@ -69,7 +69,7 @@ def plan_clustering(
     parameters = {SORT_COLUMNS: ",".join(columns)} if columns else {}
     for option in KEPT:
         if options.get(option) != option.default and (columns or option is config.TARGET_FILE_BYTES):
-            parameters[option.key] = _text(options.get(option))
+            parameters[option.key] = _option_text(options.get(option))
     return ClusteringPlan(
         tuple(groups),
         config.RUNS_PACKAGE + options.get(config.RUN_STRATEGY),
@@ -79,7 +79,8 @@ def plan_clustering(
 
 
 def choose_partitions(options: Options, partitions: Sequence[str], hour: int) -> tuple[list[str], list[str]]:
-    """Return the partitions that a plan has, of some in order, and those that it leaves for later plans.
+    """Chooses the partitions of a plan from partitions in order. Returns them, and those that it leaves for later
+    plans.
 
     Raises:
         ConfigError: the options skip more partitions than there are, or the regular expression is not valid.
@@ -110,10 +111,10 @@ def choose_partitions(options: Options, partitions: Sequence[str], hour: int) ->
 
 
 def candidates(options: Options, slices: Sequence[FileSlice], default_size: int) -> list[FileSlice]:
-    """Return the slices that are small enough, in the order in which they go into groups."""
+    """Returns the slices that are small enough, in the order in which they go into groups."""
     limit = options.get(config.SMALL_FILE_LIMIT)
     orders: dict[str, Callable[[FileSlice], object]] = {
-        "SIZE": lambda slice_: -_size(slice_, default_size),
+        "SIZE": lambda slice_: -_size_of(slice_, default_size),
         "INSTANT_TIME": lambda slice_: "" if slice_.base_file is None else slice_.base_file.instant,
     }
     names = options.get(config.SLICES_SORT_BY)
@@ -121,17 +122,19 @@ def candidates(options: Options, slices: Sequence[FileSlice], default_size: int)
     return sorted(small, key=lambda slice_: tuple(orders[name](slice_) for name in names))
 
 
-def _packed(
+def _pack_groups(
     options: Options, slices: Sequence[FileSlice], default_size: int
 ) -> tuple[list[tuple[list[FileSlice], int]], bool]:
-    """Groups of slices, each with the number of files that take their place, and whether slices were left out."""
+    """Returns groups of slices, each with the number of files that replace them, and whether slices were left out."""
     if options.get(config.PLAN_STRATEGY) == config.SINGLE_FILE:
-        return [([slice_], 1) for slice_ in slices], bool(slices)  # as Apache Hudi says, whether or not any is
+        return [([slice_], 1) for slice_ in slices], bool(
+            slices
+        )  # as in Apache Hudi, whether or not a slice was left out
     target, max_bytes = options.get(config.TARGET_FILE_BYTES), options.get(config.MAX_GROUP_BYTES)
     groups: list[list[FileSlice]] = [[]]
     room, cut = max_bytes, False
     for slice_ in slices:
-        size = _size(slice_, default_size)
+        size = _size_of(slice_, default_size)
         if groups[-1] and size > room:
             if len(groups) >= options.get(config.MAX_GROUPS):
                 cut = True
@@ -140,51 +143,51 @@ def _packed(
             room = max_bytes
         groups[-1].append(slice_)
         room -= size
-    counted = [(group, -(-sum(_size(each, default_size) for each in group) // target)) for group in groups if group]
+    counted = [(group, -(-sum(_size_of(each, default_size) for each in group) // target)) for group in groups if group]
     single = options.get(config.SINGLE_GROUPS)
     return [(group, count) for group, count in counted if single or len(group) > 1 or count > 1], cut
 
 
-def _size(slice_: FileSlice, default_size: int) -> int:
+def _size_of(slice_: FileSlice, default_size: int) -> int:
     return default_size if slice_.base_file is None else slice_.base_file.size
 
 
-def _text(value: object) -> str:
+def _option_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def last_clustering(state: TableState, *, completed: bool = False) -> Instant | None:
-    """Return the newest clustering; None if there is none. `completed`: of those that are."""
+    """Finds the newest clustering; None if there is none. `completed`: only completed ones count."""
     plans = PendingPlans(state.storage, state.timeline)
     for instant in reversed(state.timeline.instants):
         if not instant.completed:
             if not completed and plans.is_clustering(instant):
                 return instant
-        elif instant.action is Action.REPLACE_COMMIT and _plan(state, instant) is not None:
+        elif instant.action is Action.REPLACE_COMMIT and _plan_of(state, instant) is not None:
             return instant
     return None
 
 
-def _plan(state: TableState, instant: Instant) -> ClusteringPlan | None:
+def _plan_of(state: TableState, instant: Instant) -> ClusteringPlan | None:
     return clustering_plan(state.storage, state.timeline.layout, instant.time)
 
 
 def commits_since(state: TableState, clustering: Instant | None) -> int:
-    """Count the completed commits of rows after a clustering; all of them without one."""
+    """Counts the completed commits of rows after a clustering; all of them if there is none."""
     actions = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
     since = "" if clustering is None else clustering.time
     return sum(each.action in actions and each.time > since for each in state.timeline.write_completed)
 
 
 def changed_partitions(state: TableState) -> set[str] | None:
-    """Return the partitions written since the last completed clustering was planned, and those that its plan left out;
-    None: all, as it is not known."""
+    """Returns the partitions written since the last completed clustering was planned, and those that its plan left out;
+    None: all, because it is not known."""
     last = last_clustering(state, completed=True)
     if last is None:
         return None
-    plan = _plan(state, last)
+    plan = _plan_of(state, last)
     found = set(() if plan is None else plan.missing_partitions or ())
-    for instant in _others(state, last):
+    for instant in _commits_beside(state, last):
         try:
             metadata = read_commit_metadata(state.storage, state.timeline.layout, instant)
         except FileNotFoundError:  # archived since it was listed
@@ -194,16 +197,16 @@ def changed_partitions(state: TableState) -> set[str] | None:
     return found
 
 
-def _others(state: TableState, last: Instant) -> Iterator[Instant]:
-    """The commits that were completed since a clustering was planned."""
+def _commits_beside(state: TableState, last: Instant) -> Iterator[Instant]:
+    """Yields the commits that were completed since a clustering was planned."""
     for instant in state.timeline.write_completed:
         if instant.time != last.time and (instant.completion_time or instant.time) >= last.time:
             yield instant
 
 
-def _decode(data: bytes, context: str) -> ClusteringPlan | None:
+def _decode_plan(data: bytes, context: str) -> ClusteringPlan | None:
     plan = decode_clustering_plan(data, context)
     return None if plan is None or changes_buckets(plan) else plan
 
 
-CLUSTERING_PLANS: Final = clustering_codec(_decode)
+CLUSTERING_PLANS: Final = clustering_codec(_decode_plan)

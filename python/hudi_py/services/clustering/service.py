@@ -56,12 +56,12 @@ from hudi_py.write.settings import max_file_size
 _log = logging.getLogger(__name__)
 _DO: Final = "cluster"
 _COPIES: Final = ("SparkBinaryCopyClusteringExecutionStrategy", "SparkStreamCopyClusteringExecutionStrategy")
-"""Classes that copy pages of Parquet where they can, and otherwise write one file for each group."""
+"""Classes that copy pages of Parquet files where possible, and otherwise write one file for each group."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClusteringReport(ServiceReport):
-    """What a clustering did."""
+    """The result of a clustering."""
 
     num_replaced: int = 0
     """File groups that were replaced."""
@@ -81,22 +81,22 @@ class ClusteringReport(ServiceReport):
 
 @dataclass(frozen=True, slots=True)
 class Clustering(MovingService[ClusterSettings, ClusteringReport]):
-    """Moves rows to fewer, larger or sorted files. Rows keep their meta columns but for the file's name."""
+    """Moves rows to fewer, larger or sorted files. Rows keep their meta columns except for the file name."""
 
     doing: ClassVar[str] = "clustering"
     divides: ClassVar[bool] = False
 
     min_commits: int = 0
-    """Plans once there are so many commits since the last clustering, and of the partitions that have changed since; 0:
-    at any time, of all partitions."""
+    """Plans once there are this many commits since the last clustering, and only for partitions that have changed
+    since; 0: at any time, for all partitions."""
     local: bool = True
     sort_by: str = ""
-    """Columns for a new plan, in place of those of the options."""
+    """Columns to sort by in a new plan, instead of those in the options."""
     layout: str = ""
     partitions: str = ""
 
-    def _options(self, context: ServiceContext) -> Options:
-        """The options for a new plan."""
+    def _plan_options(self, context: ServiceContext) -> Options:
+        """Returns the options for a new plan."""
         given = {config.SORT_COLUMNS: self.sort_by, config.LAYOUT: self.layout, config.PARTITIONS: self.partitions}
         return context.options.replace({option: text for option, text in given.items() if text})
 
@@ -121,7 +121,7 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
         return ""
 
     def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen[ClusteringPlan]:
-        options, plans = self._options(context), PendingPlans(state.storage, state.timeline)
+        options, plans = self._plan_options(context), PendingPlans(state.storage, state.timeline)
         chosen = instant if instant is not None else context.session.clock.next_instant(state.timeline)
         reason = self._why_not_due(state)
         if not reason and plans.writes and not context.session.settings.optimistic:
@@ -135,8 +135,8 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
             return Chosen(chosen, None, reason)
         view = context.view(state)
         check_table_index(view, None)
-        self._check(state, options, view.partitions())
-        self._order(state, RewriteSettings.of(state, options, as_of=chosen, do=_DO), options)
+        self._check_arguments(state, options, view.partitions())
+        self._row_order(state, RewriteSettings.of(state, options, as_of=chosen, do=_DO), options)
         incremental = self.min_commits > 0 and options.get(compaction_config.INCREMENTAL)
         changed = changed_partitions(state) if incremental else None
         plan = plan_clustering(
@@ -151,8 +151,8 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
         none = "no file group is small enough that is not in a pending plan"
         return Chosen(chosen, plan) if plan.groups else Chosen(chosen, None, none)
 
-    def _check(self, state: TableState, options: Options, partitions: Sequence[str]) -> None:
-        """Check what a call asks for against the table.
+    def _check_arguments(self, state: TableState, options: Options, partitions: Sequence[str]) -> None:
+        """Checks the arguments of a call against the table.
 
         Raises:
             ConfigError: a partition does not exist, or rows follow a curve through no columns.
@@ -177,7 +177,7 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
             )
 
     def _why_not_due(self, state: TableState) -> str:
-        """Why no clustering is due; empty if one is."""
+        """Returns why no clustering is due; empty if one is."""
         if not self.min_commits:
             return ""
         count = commits_since(state, last_clustering(state))
@@ -206,12 +206,12 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
         rewrite = RewriteSettings.of(state, options, as_of=instant, do=_DO)
         return ClusterSettings(
             rewrite,
-            self._order(state, rewrite, options),
+            self._row_order(state, rewrite, options),
             options.get(config.TARGET_FILE_BYTES) if "SortAndSize" in name else None,
             unit_memory(options),
         )
 
-    def _order(self, state: TableState, rewrite: RewriteSettings, options: Options) -> RowOrder:
+    def _row_order(self, state: TableState, rewrite: RewriteSettings, options: Options) -> RowOrder:
         stored = StoredRows.of(state.config)
         schema = stored.columns(rewrite.schema)
         columns, layout = list(options.get(config.SORT_COLUMNS)), options.get(config.LAYOUT)
@@ -265,7 +265,8 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
 
 
 def _as_planned(options: Options, plan: ClusteringPlan, which: str) -> Options:
-    """The options with those of a plan, which prevail. Apache Hudi's plans have the columns to sort by alone."""
+    """Returns the options with those of a plan, which take precedence. Apache Hudi's plans store only the columns to
+    sort by."""
     given = {option: plan.parameters[option.key] for option in KEPT if option.key in plan.parameters}
     columns = plan.parameters.get(SORT_COLUMNS, "")
     layout = options.get(config.LAYOUT)
@@ -275,7 +276,7 @@ def _as_planned(options: Options, plan: ClusteringPlan, which: str) -> Options:
 
 
 def _after_commits(options: Options) -> Clustering | None:
-    """Plans what is due after a commit; None if the options ask for nothing."""
+    """Returns the clustering that is due after a commit; None if the options ask for none."""
     if options.get(config.INLINE):
         return Clustering(min_commits=max(options.get(config.INLINE_MAX_COMMITS), 1))
     if options.get(config.SCHEDULE_INLINE):
@@ -283,7 +284,7 @@ def _after_commits(options: Options) -> Clustering | None:
     return None
 
 
-def _steps(options: Options, _: TableConfig) -> Iterator[Step]:
+def _steps_after_commit(options: Options, _: TableConfig) -> Iterator[Step]:
     service = _after_commits(options)
     if service is not None:
         yield run_step(service) if options.get(config.INLINE) else schedule_step(service)
@@ -302,7 +303,7 @@ def _check_table(options: Options, table: TableConfig) -> None:
         check_compactable(table, "cluster")
 
 
-def _due(context: ServiceContext, _: TableState) -> Due | None:
+def _find_due(context: ServiceContext, _: TableState) -> Due | None:
     service = _after_commits(context.options)
     if service is None:
         return None
@@ -323,11 +324,11 @@ CLUSTERING: Final = Service(
     ),
     command="cluster",
     after_commit=AfterCommitRule(
-        _steps,
+        _steps_after_commit,
         check_options=_check_options,
         check_table=_check_table,
         switch={config.INLINE: "true", config.SCHEDULE_INLINE: "false"},
         left=lambda options, _: options.get(config.SCHEDULE_INLINE),
     ),
-    due=_due,
+    due=_find_due,
 )

@@ -50,7 +50,8 @@ BOUNDED_IO = frozenset(
 
 
 def slice_metrics(slices: Sequence[FileSlice], max_file_size: int) -> dict[str, float]:
-    """The metrics that strategies use, of some slices together (`FileSliceMetricUtils.addFileSliceCommonMetrics`).
+    """Computes the metrics that strategies use, for some slices together
+    (`FileSliceMetricUtils.addFileSliceCommonMetrics`).
 
     Args:
         max_file_size: bytes that a slice without a base file is assumed to write.
@@ -68,14 +69,14 @@ def slice_metrics(slices: Sequence[FileSlice], max_file_size: int) -> dict[str, 
 
 
 def rewritten_bytes(metrics: Mapping[str, float]) -> int:
-    """Returns the bytes to read and write for slices with these metrics, about: as many are written as read. The size
-    of the base files is known in whole megabytes only."""
+    """Estimates the bytes to read and write for slices with these metrics. Compaction writes about as many bytes as it
+    reads; the size of base files is known only in whole megabytes."""
     read = max(int(metrics.get(_READ_MB, 0.0)) * _MB, int(metrics.get(TOTAL_LOG_FILES_SIZE, 0.0)))
     return 2 * read
 
 
 def choose_partitions(options: Options, partitions: Sequence[str], today: date) -> list[str]:
-    """The partitions to consider, in the order of the plan.
+    """Returns the partitions to consider, in the order of the plan.
 
     Args:
         today: the day from which to count back.
@@ -91,7 +92,7 @@ def choose_partitions(options: Options, partitions: Sequence[str], today: date) 
         if name == "PartitionRegexBasedCompactionStrategy":
             chosen = matching(regex, chosen, config.PARTITION_REGEX.key)
         elif name == "DayBasedCompactionStrategy":
-            chosen = sorted(chosen, key=_day, reverse=True)[:days]
+            chosen = sorted(chosen, key=_parse_day, reverse=True)[:days]
         elif name in ("BoundedPartitionAwareCompactionStrategy", "UnBoundedPartitionAwareCompactionStrategy"):
             bounded = name.startswith("Bounded")
             latest_first = sorted(chosen, key=lambda path: path.replace("/", "-"), reverse=True)
@@ -102,7 +103,7 @@ def choose_partitions(options: Options, partitions: Sequence[str], today: date) 
 def choose_operations(
     options: Options, operations: Sequence[CompactionOperation], today: date
 ) -> tuple[list[CompactionOperation], tuple[str, ...]]:
-    """The operations of a plan, in order, and the partitions in which something was left out.
+    """Returns the operations of a plan, in order, and the partitions in which something was left out.
 
     Raises:
         ConfigError: as in `choose_partitions`.
@@ -126,15 +127,17 @@ def choose_operations(
             bounded = name.startswith("Bounded")
             chosen = [each for each in chosen if _is_recent(each.partition_path, days, today) == bounded]
             if bounded:
-                chosen.sort(key=lambda each: _day(each.partition_path), reverse=True)
+                chosen.sort(key=lambda each: _parse_day(each.partition_path), reverse=True)
         if name in BOUNDED_IO and name != "BoundedPartitionAwareCompactionStrategy":
-            chosen, left = _within(chosen, options.get(config.TARGET_IO_MB))
+            chosen, left = _within_target(chosen, options.get(config.TARGET_IO_MB))
             missing |= dict.fromkeys(left)
     return chosen, tuple(missing)
 
 
-def _within(operations: Sequence[CompactionOperation], target_mb: int) -> tuple[list[CompactionOperation], list[str]]:
-    """The operations up to the one that reaches the target size, and the partitions of the others."""
+def _within_target(
+    operations: Sequence[CompactionOperation], target_mb: int
+) -> tuple[list[CompactionOperation], list[str]]:
+    """Returns the operations up to the one that reaches the target size, and the partitions of the others."""
     remaining = target_mb
     chosen: list[CompactionOperation] = []
     left: list[str] = []
@@ -149,11 +152,11 @@ def _within(operations: Sequence[CompactionOperation], target_mb: int) -> tuple[
 
 def _is_recent(partition: str, days: int, today: date) -> bool:
     first = today - timedelta(days=days)
-    return _day(partition) >= (first.year, first.month, first.day)
+    return _parse_day(partition) >= (first.year, first.month, first.day)
 
 
-def _day(partition: str) -> tuple[int, int, int]:
-    """Year, month and day of a partition path `yyyy/MM/dd`, with or without column names."""
+def _parse_day(partition: str) -> tuple[int, int, int]:
+    """Parses year, month and day of a partition path `yyyy/MM/dd`, with or without column names."""
     path = re.sub(r"/.*?=", "/", re.sub(r".*?=", "", partition, count=1)) if "=" in partition else partition
     found = _DATE.match(path)
     if found is None:
@@ -167,7 +170,7 @@ def _day(partition: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class CompactionScope:
-    """Which log files a plan has."""
+    """Which log files a plan includes."""
 
     instant: str
     """Everything completed before this time is compacted."""
@@ -186,7 +189,7 @@ def plan_compaction(
     today: date,
     records_missing: bool,
 ) -> CompactionPlan:
-    """The plan of a compaction; it has no operations if there is nothing to do.
+    """Plans a compaction; the plan has no operations if there is nothing to do.
 
     Args:
         view: the current view of the table, under the lock.
@@ -209,8 +212,8 @@ def operations_of(
     scope: CompactionScope,
     wanted: Callable[[FileSlice], bool] | None = None,
 ) -> list[CompactionOperation]:
-    """An operation for each newest slice with logs, ordered by partition and file id. Slices for which `wanted` is
-    false are left out."""
+    """Returns an operation for each newest slice with logs, ordered by partition and file id. Slices for which `wanted`
+    is false are left out."""
     paths = [PartitionPath(path) for path in partitions]
 
     def one(partition: PartitionPath) -> list[CompactionOperation]:
@@ -220,14 +223,14 @@ def operations_of(
                 continue
             before = _completed_before(view, slice_, scope.instant)
             if before.log_files and (wanted is None or wanted(before)):
-                result.append(_operation(before, scope.max_file_size))
+                result.append(_operation_of(before, scope.max_file_size))
         return result
 
     return view.in_portions(paths, lambda some: [operation for path in some for operation in one(path)])
 
 
 def compaction_rows(plan: CompactionPlan) -> tuple[dict[str, Any], ...]:
-    """A row for each file group of a plan: partition, file_id and files (its base file and logs)."""
+    """Returns a row for each file group of a plan: partition, file_id and files (its base file and logs)."""
     return tuple(
         {
             "partition": each.partition_path,
@@ -241,7 +244,7 @@ def compaction_rows(plan: CompactionPlan) -> tuple[dict[str, Any], ...]:
 def without_obsolete(
     view: FileSystemView, operations: Sequence[CompactionOperation]
 ) -> tuple[CompactionOperation, ...]:
-    """The operations of a log compaction that are not obsolete: the file group's newest slice has logs of theirs.
+    """Returns the operations of a log compaction that are not obsolete: the file group's newest slice has their logs.
 
     If a compaction was planned in between, a log file written now would belong to the slice that the compaction opened,
     and readers would skip it, because that slice does not have the blocks that it replaces.
@@ -261,7 +264,7 @@ def without_obsolete(
 
 
 def partitions_to_consider(storage: Storage, timeline: Timeline, view: FileSystemView, now: str) -> list[str]:
-    """Partitions written since the last compaction, and those in which its plan left something out; sorted.
+    """Returns the partitions written since the last compaction, and those in which its plan left something out; sorted.
 
     All partitions if there was no compaction, or if its plan is missing. Unlike Apache Hudi, this goes back to any
     compaction that completed after the last one was planned, because the last plan does not have what was written while
@@ -293,8 +296,8 @@ def partitions_to_consider(storage: Storage, timeline: Timeline, view: FileSyste
 def busy_groups(
     storage: Storage, timeline: Timeline, view: FileSystemView, *, log_compactions: bool
 ) -> frozenset[FileGroup]:
-    """File groups that a pending compaction or clustering will rewrite; with `log_compactions`, those of pending log
-    compactions too."""
+    """Returns the file groups that a pending compaction or clustering will rewrite; with `log_compactions`, also those
+    of pending log compactions."""
     groups: set[FileGroup] = {*view.pending_compaction, *view.pending_clustering}
     if log_compactions:
         plans = PendingPlans(storage, timeline)
@@ -304,14 +307,14 @@ def busy_groups(
 
 
 def _completed_before(view: FileSystemView, slice_: FileSlice, instant: str) -> FileSlice:
-    """The slice without logs that completed at or after a time. In version 6, log names do not show when."""
+    """Returns the slice without logs that completed at or after a time. In version 6, log names do not show when."""
     if not view.config.logs_named_by_instant:
         return slice_
     kept = tuple(log for log in slice_.log_files if (view.timeline.completion_time(log.name.instant) or "~") < instant)
     return slice_ if len(kept) == len(slice_.log_files) else replace(slice_, log_files=kept)
 
 
-def _operation(slice_: FileSlice, max_file_size: int) -> CompactionOperation:
+def _operation_of(slice_: FileSlice, max_file_size: int) -> CompactionOperation:
     base = slice_.base_file
     return CompactionOperation(
         partition_path=slice_.partition,
@@ -324,7 +327,7 @@ def _operation(slice_: FileSlice, max_file_size: int) -> CompactionOperation:
     )
 
 
-def _codec(action: Action) -> PlanCodec[CompactionPlan, CompactionOperation]:
+def _codec_of(action: Action) -> PlanCodec[CompactionPlan, CompactionOperation]:
     return PlanCodec(
         action=action,
         decode=decode_compaction_plan,
@@ -336,5 +339,5 @@ def _codec(action: Action) -> PlanCodec[CompactionPlan, CompactionOperation]:
     )
 
 
-COMPACTION_PLANS: Final = _codec(Action.COMPACTION)
-LOG_COMPACTION_PLANS: Final = _codec(Action.LOG_COMPACTION)
+COMPACTION_PLANS: Final = _codec_of(Action.COMPACTION)
+LOG_COMPACTION_PLANS: Final = _codec_of(Action.LOG_COMPACTION)

@@ -1,4 +1,4 @@
-"""Rewriting a file slice as one base file (`FileGroupReaderBasedMergeHandle`, Apache Hudi 1.2.0)."""
+"""Rewrites a file slice as one base file (`FileGroupReaderBasedMergeHandle`, Apache Hudi 1.2.0)."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from hudi_py.write.table.support import check_files_writable, check_types
 
 @dataclass(frozen=True, slots=True)
 class RewriteSettings:
-    """How the slices of one plan are rewritten. Pickles; holds no credentials."""
+    """How to rewrite the slices of one plan. Pickles; holds no credentials."""
 
     schema: pa.Schema
-    """Columns of the new files, meta columns first if they have them."""
+    """Columns of the new files, starting with the meta columns if there are any."""
     avro_json: str
     """The same as an Avro record."""
     extra: dict[str, str]
@@ -59,7 +59,7 @@ class RewriteSettings:
     changes: ChangeLogging | None
     """How changes are logged; None: they are not."""
     range_columns: tuple[IndexedColumn, ...] = ()
-    """Columns of which the metadata table has ranges."""
+    """Columns for which the metadata table stores ranges."""
 
     @classmethod
     def of(
@@ -71,7 +71,8 @@ class RewriteSettings:
         logs: bool = False,
         do: str = "compact",
     ) -> RewriteSettings:
-        """
+        """Returns how to rewrite the slices of a plan.
+
         Args:
             state: the current state.
             as_of: the plan's instant. If columns are identified by id, a base file has the columns of its instant.
@@ -133,8 +134,7 @@ class RewriteSettings:
         key_fields: tuple[str, ...] = (),
         columns: tuple[str, ...] | None = None,
     ) -> ReadSpec:
-        """How the slices to rewrite are read. `schema`: of the rows; `key_fields`: of their keys, if `schema` has keys
-        which files lack; `columns`: those that are needed, None for all."""
+        """Describes how to read the slices to rewrite."""
         return ReadSpec(
             uri=storage.uri,
             table_schema=schema,
@@ -163,12 +163,12 @@ class RewriteTask:
     settings: RewriteSettings | None
     """None if the service has its own `rewrite`."""
     watch: Watch | None = None
-    """Told of each change that the logs make to the base file."""
+    """Called with each change that the logs make to the base file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A new file, and what became of the rows."""
+    """A new file, and statistics of its rows."""
 
     num_rows: int
     size: int
@@ -181,7 +181,7 @@ class Rewritten:
     """Statistics of the columns, as in `Sidecar`."""
 
     def file(self, slice_: FileSlice, path: str, took_ms: int) -> WrittenFile:
-        """Return the file, which was written to a path for a slice."""
+        """Describes the file written to a path for a slice."""
         return WrittenFile(
             slice_.file_id,
             path,
@@ -200,7 +200,8 @@ Rewrite = Callable[[RewriteTask], Rewritten]
 
 
 def check_compactable(config: TableConfig, do: str = "compact") -> None:
-    """Raises UnsupportedTableError if a compaction, or what is done instead, would lose what Apache Hudi's keeps."""
+    """Raises UnsupportedTableError if a compaction, or the action named by `do`, would lose something that Apache Hudi
+    keeps."""
     check_files_writable(config, do)
 
 

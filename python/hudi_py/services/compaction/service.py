@@ -1,6 +1,5 @@
 """Compaction as a planned service (`ScheduleCompactionActionExecutor`, `RunCompactionActionExecutor`,
-`BaseHoodieTableServiceClient.completeCompaction`, `HoodieCompactor`, 1.2.0), and what log compaction has in common with
-it."""
+`BaseHoodieTableServiceClient.completeCompaction`, `HoodieCompactor`, 1.2.0), and what it shares with log compaction."""
 
 from __future__ import annotations
 
@@ -59,11 +58,11 @@ from hudi_py.write.settings import max_file_size
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CompactionReport(ServiceReport):
-    """What a compaction, or a log compaction, did."""
+    """The result of a compaction or log compaction."""
 
     num_file_groups: int = 0
     num_log_files: int = 0
-    """Log files that were merged away."""
+    """Log files that were merged."""
     num_rows: int = 0
     """Rows in the new files."""
     num_updated: int = 0
@@ -78,7 +77,7 @@ class CompactionReport(ServiceReport):
     def of(
         cls, service: str, instant: InstantTime, completion: CompletionTime | None, metadata: CommitMetadata
     ) -> CompactionReport:
-        """The report of a completed action."""
+        """Builds the report of a completed action."""
         stats = metadata.stats
         logs = [stat.compacted for stat in stats if stat.compacted is not None]
         return cls(
@@ -117,7 +116,7 @@ class LogRewriting(RewritingService[CompactionPlan, CompactionOperation, Rewrite
     doing: ClassVar[str] = "compacting"
 
     always: bool = False
-    """Whether to plan whenever there are enough logs, even if the options do not make a plan due."""
+    """Whether to plan whenever there are enough logs, even if a plan is not due by the options."""
     local: bool = True
     rewrite: Rewrite | None = None
     """Writes the new file of a slice; None: as for tables of rows."""
@@ -130,7 +129,7 @@ class LogRewriting(RewritingService[CompactionPlan, CompactionOperation, Rewrite
 
     @abstractmethod
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
-        """How to rewrite the slices of a table of rows. Raises UnsupportedTableError."""
+        """Returns how to rewrite the slices of a table of rows. Raises UnsupportedTableError."""
 
     def refused(self, context: ServiceContext) -> str:
         config = context.config()
@@ -224,7 +223,7 @@ _NO_LOGS: Final = "no file group has logs to compact that are not in a pending p
 
 @dataclass(frozen=True, slots=True)
 class Compaction(LogRewriting):
-    """Compaction of a merge-on-read table."""
+    """The compaction of a merge-on-read table."""
 
     operation: ClassVar[str] = "COMPACT"
 
@@ -300,15 +299,15 @@ class Compaction(LogRewriting):
         return UnitOutcome(planned.number, (compact_slice(context, planned, self.rewrite or rewrite_slice),))
 
 
-def _runs(options: Options) -> bool:
+def _runs_inline(options: Options) -> bool:
     # `DataSourceUtils.createHoodieConfig`: a table that is not compacted asynchronously is compacted inline
     return options.get(compaction_config.INLINE) or not options.get(compaction_config.ASYNC)
 
 
-def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
+def _steps_after_commit(options: Options, config: TableConfig) -> Iterator[Step]:
     if not config.is_mor:
         return
-    if _runs(options):
+    if _runs_inline(options):
         yield run_step(Compaction())
     elif options.get(compaction_config.SCHEDULE_INLINE):
         yield schedule_step(Compaction())
@@ -323,11 +322,11 @@ def _check_options(options: Options) -> None:
 
 
 def _check_table(options: Options, config: TableConfig) -> None:
-    if config.is_mor and (_runs(options) or options.get(compaction_config.SCHEDULE_INLINE)):
+    if config.is_mor and (_runs_inline(options) or options.get(compaction_config.SCHEDULE_INLINE)):
         check_compactable(config)
 
 
-def _due(context: ServiceContext, state: TableState) -> Due | None:
+def _find_due(context: ServiceContext, state: TableState) -> Due | None:
     if not state.config.is_mor:
         return None
     now = InstantTime(format_instant(wall_clock_ms(), context.session.zone))
@@ -344,22 +343,22 @@ def _due(context: ServiceContext, state: TableState) -> Due | None:
     return Due("compaction", True, waiting, files=files, num_bytes=preview.num_bytes)
 
 
-def _plans(*, local: bool, when_due: bool = False) -> Compaction:
+def _make_compaction(*, local: bool, when_due: bool = False) -> Compaction:
     return Compaction(always=not when_due, local=local)
 
 
 COMPACTION: Final = Service(
     name="compaction",
     help="Merges logs into new base files",
-    plans=_plans,
+    plans=_make_compaction,
     arguments=(Argument("when_due", bool, "whether to plan only if the options make a plan due"),),
     command="compact",
     after_commit=AfterCommitRule(
-        _steps,
+        _steps_after_commit,
         check_options=_check_options,
         check_table=_check_table,
         switch={compaction_config.INLINE: "true", compaction_config.SCHEDULE_INLINE: "false"},
         left=lambda options, config: config.is_mor,
     ),
-    due=_due,
+    due=_find_due,
 )

@@ -44,7 +44,7 @@ class UncompactedCommits:
 
 
 def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tzinfo) -> str:
-    """Why no compaction is due; empty if one is.
+    """Returns why no compaction is due; empty if one is.
 
     Args:
         now: the requested time that the plan would have.
@@ -53,7 +53,7 @@ def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tz
     backlog = since_compaction(timeline)
     if backlog is None:
         return "there is no delta commit yet"
-    seconds = _seconds(now, zone) - _seconds(backlog.since, zone)
+    seconds = _to_seconds(now, zone) - _to_seconds(backlog.since, zone)
     few = backlog.count < trigger.commits
     soon = seconds < trigger.seconds
     since = "since the last compaction"
@@ -76,27 +76,29 @@ def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tz
     return "; ".join(reasons)
 
 
-def _seconds(time: InstantTime, zone: tzinfo) -> int:
-    """Seconds since the epoch; 0 for the initial instants of a metadata table, which are not real times."""
+def _to_seconds(time: InstantTime, zone: tzinfo) -> int:
+    """Converts an instant to seconds since the epoch; 0 for the initial instants of a metadata table, which are not
+    real times."""
     return 0 if time.startswith(_INITIAL) else epoch_ms(time, zone) // 1000
 
 
 def since_compaction(timeline: Timeline) -> UncompactedCommits | None:
-    """Delta commits completed after the last completed compaction was requested; None if there is no delta commit."""
+    """Counts the delta commits completed after the last completed compaction was requested; None if there is no delta
+    commit."""
     compactions = [i for i in timeline.write_completed if i.action is Action.COMMIT]
     if compactions:
         last = compactions[-1].time
         return UncompactedCommits(
             len([i for i in _completed_deltas(timeline) if (i.completion_time or i.time) > last]), last
         )
-    deltas = _deltas(timeline)
+    deltas = _delta_commits(timeline)
     return UncompactedCommits(len(_completed_deltas(timeline)), deltas[0].time) if deltas else None
 
 
 def since_request(timeline: Timeline) -> UncompactedCommits | None:
-    """Delta commits requested after the last compaction was planned, whether it is completed or not."""
+    """Counts the delta commits requested after the last compaction was planned, whether it is completed or not."""
     plans = [i for i in timeline.instants if i.action in (Action.COMPACTION, Action.COMMIT)]
-    deltas = _deltas(timeline)
+    deltas = _delta_commits(timeline)
     if plans:
         last = plans[-1].time
         return UncompactedCommits(len([i for i in deltas if i.time > last]), last)
@@ -104,7 +106,7 @@ def since_request(timeline: Timeline) -> UncompactedCommits | None:
 
 
 def since_log_compaction(storage: Storage, timeline: Timeline) -> int:
-    """Delta commits completed after the last log compaction was requested, and itself, as in Apache Hudi.
+    """Counts the delta commits completed after the last log compaction was requested, and itself, as in Apache Hudi.
 
     All delta commits if there was no log compaction; 0 while one is pending.
     """
@@ -128,7 +130,7 @@ def _is_log_compaction(storage: Storage, timeline: Timeline, instant: Instant) -
         return False
 
 
-def _deltas(timeline: Timeline) -> list[Instant]:
+def _delta_commits(timeline: Timeline) -> list[Instant]:
     return [i for i in timeline.instants if i.action is Action.DELTA_COMMIT]
 
 

@@ -124,8 +124,8 @@ class LogCompaction(LogRewriting):
     def still_needed(
         self, context: ServiceContext, state: TableState, units: tuple[CompactionOperation, ...]
     ) -> tuple[tuple[CompactionOperation, ...], str]:
-        """Apache Hudi 1.2.0 refuses log compactions older than a compaction (`BaseHoodieTableServiceClient
-        .logCompact`); hudi-py leaves out only their obsolete operations."""
+        """Returns the operations that are not obsolete. Apache Hudi 1.2.0 refuses log compactions older than a
+        compaction (`BaseHoodieTableServiceClient.logCompact`)."""
         reason = "later compactions cover the logs of its file groups, or the file groups were replaced"
         return without_obsolete(context.view(state), units), reason
 
@@ -148,7 +148,7 @@ def check_logs_compactable(config: TableConfig, options: Options) -> None:
 
 
 def _has_enough(storage: Storage, threshold: int, committed: CommittedInstants | None, slice_: FileSlice) -> bool:
-    """Whether a slice has enough log files or blocks. Blocks of one instant count once.
+    """Returns whether a slice has enough log files or blocks. Blocks of one instant count once.
 
     Source: `HoodieLogCompactionPlanGenerator.isFileSliceEligibleForLogCompaction`.
     """
@@ -196,7 +196,7 @@ def rewrite_logs(task: RewriteTask) -> Rewritten:
     assert settings is not None
     log = settings.logs.open(storage, whole.log_files, settings.history)
     with storage.open_output(task.path) as sink:
-        written = _write(sink, task.instant, whole.partition, log, settings, task.options)
+        written = _write_blocks(sink, task.instant, whole.partition, log, settings, task.options)
     logs = CompactedLogs(
         files=len(whole.log_files),
         size=sum(block.content_length for block in log.blocks if block.type.is_data),
@@ -208,7 +208,7 @@ def rewrite_logs(task: RewriteTask) -> Rewritten:
     return Rewritten(written.rows, written.size, updates=written.rows, deletes=written.deletes, logs=logs)
 
 
-def _write(
+def _write_blocks(
     sink: BinaryIO,
     instant: InstantTime,
     partition: PartitionPath,
@@ -227,26 +227,26 @@ def _write(
         records = found if not merge.key_fields else replace(found, rows=_without_keys(found.rows))
         written.records += len(records.winners.ids)
         written.keys += len(records)
-        for piece in _data(records, header, avro, options, written):
+        for piece in _data_blocks(records, header, avro, options, written):
             written.size += sink.write(piece)
         gone = np.flatnonzero(records.winners.deletes)
         if len(gone):
-            content = _deletes(records, gone, partition, merge)
+            content = _delete_block(records, gone, partition, merge)
             written.size += sink.write(encode_block(BlockType.DELETE, header, content))
             written.deletes += len(gone)
     return written
 
 
 def _without_keys(rows: pa.Table) -> pa.Table:
-    """Rows of a table whose files do not store the record key, which it was computed for."""
+    """Removes the record keys from rows of a table whose files do not store them; they were computed."""
     at = rows.schema.get_field_index(RECORD_KEY)
     return rows.set_column(at, rows.schema.field(at), pa.nulls(rows.num_rows, pa.string()))
 
 
-def _data(
+def _data_blocks(
     records: LogRecords, header: dict[HeaderKey, str], avro: dict[str, Any], options: Options, written: _LogStatistics
 ) -> Iterator[bytes | pa.Buffer]:
-    """Yield the pieces of blocks of complete rows, then of rows that lack the same columns (partial updates)."""
+    """Yields the pieces of blocks of complete rows, then of rows that lack the same columns (partial updates)."""
     block_bytes = options.get(write_config.LOG_BLOCK_MAX_SIZE)
     codec = base_file_codec(options) if options.get(write_config.LOG_BLOCK_FORMAT) == "parquet" else None
     slots = np.sort(records.slots[(records.slots >= 0) & ~records.winners.deletes])
@@ -266,7 +266,7 @@ def _data(
 
 
 def _by_columns(records: LogRecords, slots: Slots) -> Iterator[tuple[tuple[str, ...], Slots]]:
-    """The rows by the columns that they lack, those that lack none first."""
+    """Yields the rows by the columns that they lack, complete rows first."""
     names = sorted(records.absent)
     codes = np.zeros(len(slots), np.int64)
     groups: list[tuple[str, ...]] = [()]
@@ -280,7 +280,7 @@ def _by_columns(records: LogRecords, slots: Slots) -> Iterator[tuple[tuple[str, 
             yield groups[code], some
 
 
-def _deletes(records: LogRecords, gone: npt.NDArray[np.intp], partition: str, merge: MergeSettings) -> bytes:
+def _delete_block(records: LogRecords, gone: npt.NDArray[np.intp], partition: str, merge: MergeSettings) -> bytes:
     winners = records.winners
     keys = winners.keys.take(pa.array(gone))
     # deletes that win over everything before them have no ordering value
@@ -298,7 +298,7 @@ def _deletes(records: LogRecords, gone: npt.NDArray[np.intp], partition: str, me
     return encode_deletes(keys, pa.repeat(pa.scalar(partition, pa.string()), len(keys)), ordering)
 
 
-def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
+def _steps_after_commit(options: Options, config: TableConfig) -> Iterator[Step]:
     if config.is_mor and options.get(compaction_config.LOG_INLINE):
         yield run_step(LogCompaction())
 
@@ -308,7 +308,7 @@ def _check_table(options: Options, config: TableConfig) -> None:
         check_logs_compactable(config, options)
 
 
-def _due(context: ServiceContext, state: TableState) -> Due | None:
+def _find_due(context: ServiceContext, state: TableState) -> Due | None:
     if not state.config.is_mor or not context.options.get(compaction_config.LOG_INLINE):
         return None
     preview = LogCompaction().preview(context)
@@ -324,6 +324,8 @@ LOG_COMPACTION: Final = Service(
     help="Merges the logs of file groups that have enough of them into one each",
     plans=partial(LogCompaction, always=True),
     command="log-compact",
-    after_commit=AfterCommitRule(_steps, check_table=_check_table, switch={compaction_config.LOG_INLINE: "true"}),
-    due=_due,
+    after_commit=AfterCommitRule(
+        _steps_after_commit, check_table=_check_table, switch={compaction_config.LOG_INLINE: "true"}
+    ),
+    due=_find_due,
 )

@@ -1,5 +1,4 @@
-"""How the plans of an action are stored, and divided into units that can be carried out independently; the file slices
-that plans name."""
+"""Stores the plans of an action, and divides them into units that can be executed independently."""
 
 from __future__ import annotations
 
@@ -25,27 +24,28 @@ UnitT = TypeVar("UnitT")
 
 @dataclass(frozen=True, slots=True)
 class PlanCodec(Generic[PlanT, UnitT]):
-    """The plans of one action."""
+    """How the plans of one action are stored and divided."""
 
     action: Action
     decode: Callable[[bytes, str], PlanT | None]
-    """The plan from the content of a requested file, and its name for errors; None: it is of another service."""
+    """Decodes a plan from the content of a requested file and its name, for errors; None: the plan belongs to another
+    service."""
     encode: Callable[[PlanT], bytes]
     units: Callable[[PlanT], tuple[UnitT, ...]]
-    """The units of work of a plan, in order."""
+    """Returns the units of work of a plan, in order."""
     with_units: Callable[[PlanT, tuple[UnitT, ...]], PlanT]
-    """The plan with other units."""
+    """Returns the plan with other units."""
     files: Callable[[UnitT], Iterable[tuple[str, str]]]
-    """Partition path and name of the files that a unit reads."""
+    """Returns partition path and name of the files that a unit reads."""
     rows: Callable[[PlanT], tuple[Mapping[str, Any], ...]]
-    """A plan as `Preview` shows it."""
+    """Returns a plan as `Preview` shows it."""
 
     def request(self, storage: Storage, timeline: Timeline, instant: InstantTime, plan: PlanT) -> None:
-        """Store a new plan. Raises as `request`."""
+        """Stores a new plan. Raises the errors of `request`."""
         request(storage, timeline.layout, instant, self.action, self.encode(plan))
 
     def existing(self, storage: Storage, timeline: Timeline, instant: InstantTime) -> PlanT:
-        """Return a plan, pending or completed.
+        """Returns a plan, pending or completed.
 
         Raises:
             ConfigError: there is no such plan.
@@ -62,7 +62,7 @@ class PlanCodec(Generic[PlanT, UnitT]):
         return plan
 
     def rewrite(self, storage: Storage, timeline: Timeline, instant: InstantTime, plan: PlanT) -> None:
-        """Replace a pending plan."""
+        """Replaces a pending plan."""
         storage.put(requested_path(timeline.layout, instant, self.action), self.encode(plan))
 
 
@@ -70,7 +70,7 @@ _DEAD_PLAN: Final = "so the plan can no longer be executed; unschedule it, or re
 
 
 def missing_file(storage: Storage, do: str, partition: str, error: FileNotFoundError) -> HistoryCleanedError:
-    """The error of a plan of which a file is missing. `do`: what was attempted."""
+    """Builds the error for a plan with a missing file. `do`: what was attempted."""
     return HistoryCleanedError(
         f"Cannot {do} in partition '{partition}' of {storage.uri}: a file of the plan is missing ({error}), "
         + _DEAD_PLAN
@@ -80,7 +80,8 @@ def missing_file(storage: Storage, do: str, partition: str, error: FileNotFoundE
 def slice_of(
     context: ServiceContext, operation: CompactionOperation, sizes: Mapping[str, int], do: str = "compact"
 ) -> FileSlice:
-    """The files of an operation, with their sizes: those of `sizes`, by path, or of the storage. `do`: for errors.
+    """Returns the files of an operation with their sizes, from `sizes` by path, or else from the storage. `do`: for
+    errors.
 
     The source of a bootstrapped base file is that of the bootstrap index, whatever the plan says.
 
@@ -94,8 +95,8 @@ def slice_of(
     if operation.base_file is not None:
         found = parse_base_file_name(operation.base_file)
         if found is None or found.file_id != operation.file_id:
-            raise _misnamed(storage, operation, operation.base_file, do)
-        size = _size(storage, join_path(partition, operation.base_file), sizes, do)
+            raise _misnamed_error(storage, operation, operation.base_file, do)
+        size = _size_of(storage, join_path(partition, operation.base_file), sizes, do)
         source = None
         if found.instant == METADATA_INSTANT:
             source = load_bootstrap_sources(storage, context.session.config).get((partition, found.file_id))
@@ -104,13 +105,13 @@ def slice_of(
     for name in operation.log_files:
         log = parse_log_file_name(name)
         if log is None or log.file_id != operation.file_id:
-            raise _misnamed(storage, operation, name, do)
-        logs.append(LogFile(partition, log, _size(storage, join_path(partition, name), sizes, do)))
+            raise _misnamed_error(storage, operation, name, do)
+        logs.append(LogFile(partition, log, _size_of(storage, join_path(partition, name), sizes, do)))
     logs.sort(key=lambda log: log.name.sort_key)
     return FileSlice(partition, FileId(operation.file_id), operation.base_instant, base, tuple(logs))
 
 
-def _size(storage: Storage, path: str, sizes: Mapping[str, int], do: str) -> int:
+def _size_of(storage: Storage, path: str, sizes: Mapping[str, int], do: str) -> int:
     known = sizes.get(path)
     if known is not None:
         return known
@@ -123,7 +124,7 @@ def _size(storage: Storage, path: str, sizes: Mapping[str, int], do: str) -> int
     return info.size
 
 
-def _misnamed(storage: Storage, operation: CompactionOperation, name: str, do: str) -> CorruptFileError:
+def _misnamed_error(storage: Storage, operation: CompactionOperation, name: str, do: str) -> CorruptFileError:
     return CorruptFileError(
         f"Cannot {do} file group {operation.file_id} in partition '{operation.partition_path}' of {storage.uri}: "
         f"the plan names '{name}', which is not the name of a file of this group"

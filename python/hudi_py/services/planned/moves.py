@@ -49,7 +49,7 @@ ClusteringCodec: TypeAlias = PlanCodec[ClusteringPlan, ClusteringGroup]
 
 
 def clustering_codec(decode: Callable[[bytes, str], ClusteringPlan | None]) -> ClusteringCodec:
-    """Return how the plans of a service are stored. `decode`: of those that are its own."""
+    """Returns the codec for the plans of a service. `decode`: decodes only the service's own plans."""
     return PlanCodec(
         action=Action.CLUSTERING,
         decode=decode,
@@ -57,7 +57,7 @@ def clustering_codec(decode: Callable[[bytes, str], ClusteringPlan | None]) -> C
         units=lambda plan: plan.groups,
         with_units=lambda plan, groups: replace(plan, groups=groups),
         files=lambda group: ((each.partition_path, name) for each in group.slices for name in each.files),
-        rows=_rows,
+        rows=_plan_rows,
     )
 
 
@@ -68,17 +68,17 @@ def planned_group(
     default_size: int,
     extra: Mapping[str, str] | None = None,
 ) -> ClusteringGroup:
-    """Return a group of a new plan.
+    """Returns a group of a new plan.
 
     Args:
-        outputs: how many file groups are planned to take their place.
+        outputs: how many file groups will replace them.
         default_size: bytes that a slice without a base file is assumed to write.
     """
-    named = tuple(_named(storage, slice_) for slice_ in slices)
+    named = tuple(_slice_of(storage, slice_) for slice_ in slices)
     return ClusteringGroup(named, outputs, slice_metrics(slices, default_size), extra)
 
 
-def _named(storage: Storage, slice_: FileSlice) -> ClusteringSlice:
+def _slice_of(storage: Storage, slice_: FileSlice) -> ClusteringSlice:
     uri, base = storage.uri.replace("file:///", "file:/", 1), slice_.base_file
     return ClusteringSlice(
         partition_path=slice_.partition,
@@ -89,33 +89,33 @@ def _named(storage: Storage, slice_: FileSlice) -> ClusteringSlice:
     )
 
 
-def _rows(plan: ClusteringPlan) -> tuple[Mapping[str, Any], ...]:
+def _plan_rows(plan: ClusteringPlan) -> tuple[Mapping[str, Any], ...]:
     return tuple(
         {"partition": each.partition_path, "file_id": each.file_id, "files": list(each.files)} for each in plan.slices
     )
 
 
 class MoveSettings(Protocol):
-    """How the units of a plan are carried out. Pickles; holds no credentials."""
+    """How to execute the units of a plan. Pickles; holds no credentials."""
 
     @property
     def rewrite(self) -> RewriteSettings: ...
 
     @property
     def memory(self) -> int:
-        """Bytes of rows in memory of one unit; the rest is spilled to the local disk."""
+        """Maximum bytes of one unit's rows in memory; the rest is spilled to the local disk."""
         ...
 
 
 Settings = TypeVar("Settings", bound=MoveSettings)
 Sample: TypeAlias = Any
-"""What a task knows of the rows of a slice. Pickles small."""
+"""Statistics of the rows of a slice, from one task. Pickles small."""
 Bounds: TypeAlias = Any
-"""How the rows of a unit are divided, from all of its samples. Pickles small."""
+"""How to divide the rows of a unit, computed from all of its samples. Pickles small."""
 
 
 def unit_memory(options: Options) -> int:
-    """Return `MoveSettings.memory`: units run side by side, and half is for the files being written."""
+    """Returns `MoveSettings.memory`: units run side by side, and half of it is for the files being written."""
     return max(options.get(WRITE_MEMORY) // 2 // write_threads(options), 1)
 
 
@@ -133,24 +133,24 @@ class UnitPart:
 class MovingService(
     RewritingService[ClusteringPlan, ClusteringGroup, Settings, Report_co], Generic[Settings, Report_co]
 ):
-    """A service by whose plans rows move to new file groups of their partition."""
+    """A service whose plans move rows to new file groups of their partition."""
 
     __slots__ = ()
 
     operation: ClassVar[str] = "CLUSTER"
     divides: ClassVar[bool]
-    """Whether rows are divided by targets in one process, too."""
+    """Whether rows are divided by targets even in one process."""
 
     @property
     @abstractmethod
     def codec(self) -> ClusteringCodec: ...
 
     def planned(self, plans: PendingPlans) -> list[Instant]:
-        """See `PlannedService.planned`. Clusterings whose plans the codec does not decode are of other services."""
+        """See `PlannedService.planned`. Clusterings whose plans the codec does not decode belong to other services."""
         return [each for each in plans.of(Action.CLUSTERING) if plans.decoded(each, self.codec.decode) is not None]
 
     def locked(self, context: ServiceContext, purpose: str) -> AbstractContextManager[LockedTable]:
-        """See `RewritingService.locked`. A write that has failed is in the way."""
+        """See `RewritingService.locked`. Refuses if there is a failed write."""
         keep_failed = context.session.settings.keeps_failed_writes
         return recovered(context.session, purpose, beside=True, keep_failed=keep_failed)
 
@@ -160,31 +160,31 @@ class MovingService(
 
     @abstractmethod
     def shuffles(self, settings: Settings, unit: ClusteringGroup) -> bool:
-        """Whether a unit is worth a shuffle, where an engine has one."""
+        """Returns whether a unit is worth a shuffle, where an engine has one."""
 
     @abstractmethod
     def sample(self, settings: Settings, rows: Iterable[pa.RecordBatch]) -> Sample:
-        """What to know of the rows of a slice to divide those of its unit."""
+        """Samples the rows of a slice, so that the rows of its unit can be divided."""
 
     @abstractmethod
     def sampled_columns(self, settings: Settings) -> tuple[str, ...] | None:
-        """Columns that samples need; None: rows are divided without samples."""
+        """Returns the columns that samples need; None: rows are divided without samples."""
 
     @abstractmethod
     def bounds(self, unit: ClusteringGroup, samples: Sequence[Sample]) -> Bounds:
-        """How to divide the rows of a unit."""
+        """Computes how to divide the rows of a unit."""
 
     @abstractmethod
     def divide(
         self, settings: Settings, unit: ClusteringGroup, bounds: Bounds, rows: pa.RecordBatch
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Divide rows by targets."""
+        """Divides rows by targets."""
 
     @abstractmethod
     def write(
         self, unit: UnitFiles[Settings], target: str | None, rows: Iterator[pa.RecordBatch]
     ) -> Iterable[WriteStat]:
-        """Write all rows of a target; None: of the unit."""
+        """Writes all rows of a target; None: of the unit."""
 
     def execute_unit(self, context: ServiceContext, planned: PlannedUnit[ClusteringGroup, Settings]) -> UnitOutcome:
         """See `RewritingService.execute_unit`.
@@ -212,11 +212,11 @@ class MovingService(
     # -- by a shuffle
 
     def parts(self, context: ServiceContext, work: PlannedWork[Settings]) -> list[UnitPart]:
-        """The file slices of the units to shuffle."""
+        """Returns the file slices of the units to shuffle."""
         assert work.settings is not None
         return [
             UnitPart(number, place, (each.partition_path, each.file_id))
-            for number, unit in enumerate(self._units(context, work))
+            for number, unit in enumerate(self._units_of(context, work))
             if self.shuffles(work.settings, unit)
             for place, each in enumerate(unit.slices)
         ]
@@ -224,7 +224,7 @@ class MovingService(
     def sampled(
         self, context: ServiceContext, work: PlannedWork[Settings], parts: Sequence[UnitPart]
     ) -> list[tuple[int, Sample]]:
-        """A sample of each part, with the number of its unit."""
+        """Returns a sample of each part, with the number of its unit."""
         assert work.settings is not None
         columns = self.sampled_columns(work.settings)
         if columns is None:
@@ -232,14 +232,14 @@ class MovingService(
         with PlannedAction(context.session, work.attempt) as running:
             return [
                 (part.unit, self.sample(work.settings, unit.rows(part.slice, columns)))
-                for part, unit in self._opened(context, work, running, parts)
+                for part, unit in self._open_units(context, work, running, parts)
             ]
 
     def all_bounds(
         self, context: ServiceContext, work: PlannedWork[Settings], samples: Sequence[tuple[int, Sample]]
     ) -> dict[int, Bounds]:
-        """How to divide the rows of each unit, from the samples of its parts."""
-        units, found = self._units(context, work), defaultdict(list)
+        """Computes how to divide the rows of each unit, from the samples of its parts."""
+        units, found = self._units_of(context, work), defaultdict(list)
         for number, sample in samples:
             found[number].append(sample)
         return {number: self.bounds(units[number], some) for number, some in found.items()}
@@ -251,10 +251,10 @@ class MovingService(
         bounds: dict[int, Bounds],
         parts: Sequence[UnitPart],
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of parts, as `PARCELS` by targets."""
+        """Yields the rows of parts, as `PARCELS` by targets."""
         check_open(context.storage, work.attempt)
         with PlannedAction(context.session, work.attempt) as running:
-            for part, unit in self._opened(context, work, running, parts):
+            for part, unit in self._open_units(context, work, running, parts):
                 for batch in unit.rows(part.slice):
                     found = self.divide(unit.settings, unit.planned.unit, bounds[part.unit], batch)
                     for target, rows in found:
@@ -263,9 +263,9 @@ class MovingService(
     def write_parts(
         self, context: ServiceContext, work: PlannedWork[Settings], batches: Iterable[pa.RecordBatch]
     ) -> list[UnitOutcome]:
-        """Write the rows of some targets, all of whose parcels these are."""
+        """Writes the rows of some targets, given all of their parcels."""
         assert work.settings is not None
-        units, outcomes = self._units(context, work), []
+        units, outcomes = self._units_of(context, work), []
         with PlannedAction(context.session, work.attempt) as running:
             first = UnitFiles(context, PlannedUnit(work, running, units[0], 0))
             schema = first.files.keyed_schema
@@ -279,19 +279,19 @@ class MovingService(
                     outcomes.append(UnitOutcome(int(number), tuple(stats)))
         return outcomes
 
-    def _units(self, context: ServiceContext, work: PlannedWork[Settings]) -> tuple[ClusteringGroup, ...]:
+    def _units_of(self, context: ServiceContext, work: PlannedWork[Settings]) -> tuple[ClusteringGroup, ...]:
         return self.codec.units(self.codec.existing(context.storage, context.timeline(), work.instant))
 
-    def _opened(
+    def _open_units(
         self, context: ServiceContext, work: PlannedWork[Settings], running: PlannedAction, parts: Iterable[UnitPart]
     ) -> Iterator[tuple[UnitPart, UnitFiles[Settings]]]:
-        units = self._units(context, work)
+        units = self._units_of(context, work)
         for part in parts:
             yield part, UnitFiles(context, PlannedUnit(work, running, units[part.unit], part.unit))
 
 
 def joined(parts: Iterable[UnitPart], outcomes: Iterable[UnitOutcome]) -> list[UnitOutcome]:
-    """One outcome for each shuffled unit, from those of its targets."""
+    """Combines the outcomes of targets to one outcome for each shuffled unit."""
     stats: dict[int, list[WriteStat]] = defaultdict(list)
     groups: dict[int, list[FileGroup]] = defaultdict(list)
     for part in parts:
@@ -302,7 +302,7 @@ def joined(parts: Iterable[UnitPart], outcomes: Iterable[UnitOutcome]) -> list[U
 
 
 class UnitFiles(Generic[Settings]):
-    """The files that a process reads and writes of one unit."""
+    """The files of one unit that a process reads and writes."""
 
     def __init__(self, context: ServiceContext, planned: PlannedUnit[ClusteringGroup, Settings]) -> None:
         settings = planned.work.settings
@@ -331,7 +331,7 @@ class UnitFiles(Generic[Settings]):
         )
 
     def rows(self, number: int, columns: tuple[str, ...] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the merged rows of a slice with their meta columns, or at least their keys; or with some columns."""
+        """Yields the merged rows of a slice with their meta columns, or at least their keys; or only some columns."""
         storage, files = self._context.storage, self.files
         whole = slice_of(self._context, self.planned.unit.slices[number].as_operation(), self.planned.sizes, "cluster")
         spec = self.settings.rewrite.spec(storage, files.keyed_schema, files.stored.key_fields, columns)
@@ -349,7 +349,7 @@ class UnitFiles(Generic[Settings]):
         max_rows: int | None = None,
         file_id: FileId | None = None,
     ) -> list[WriteStat]:
-        """Write rows to file groups that are full after some bytes, or some rows; or to one that has a name."""
+        """Writes rows to file groups of a limited number of bytes or rows, or to a single one with a given id."""
         stats: list[WriteStat] = []
         handle: BaseFileHandle | None = None
         count = 0

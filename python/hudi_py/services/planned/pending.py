@@ -1,4 +1,4 @@
-"""The services that have plans, and their pending plans."""
+"""Lists the services that have plans, and their pending plans."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAN_SCHEMA: Final = pa.schema(
 
 
 def plan_report(state: TableState) -> pa.Table:
-    """The pending plans of the services that hudi-py runs, oldest first: `PLAN_SCHEMA`.
+    """Lists the pending plans of the services that hudi-py runs, oldest first: `PLAN_SCHEMA`.
 
     There is a row for each file group to rewrite, with its base file and logs, and for each partition to clean, with
     the files to delete and no file id.

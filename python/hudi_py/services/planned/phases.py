@@ -43,7 +43,7 @@ Report_co = TypeVar("Report_co", bound=ServiceReport, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Generic[PlanT]):
-    """What a plan of an instant would have."""
+    """The content of a new plan."""
 
     instant: InstantTime
     plan: PlanT | None
@@ -59,7 +59,7 @@ class PlannedWork(Generic[Settings]):
     attempt: Attempt
     num_tasks: int
     settings: Settings | None
-    """How to carry out units, resolved when the plan was begun."""
+    """How to execute units, resolved when the plan was begun."""
     removed: str = ""
 
     @property
@@ -77,30 +77,30 @@ class PlannedUnit(Generic[UnitT, Settings]):
     number: int
     """Number of the unit in its plan."""
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Path to size in bytes of files of the plan that need not be looked up."""
+    """Maps paths of the plan's files to sizes in bytes, where the size is already known."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitOutcome:
-    """What became of one unit. Pickles small."""
+    """The result of one unit. Pickles small."""
 
     task: int
     """Number of the unit in its plan."""
     stats: tuple[WriteStat, ...]
     """Statistics of the files written."""
     replaced: tuple[FileGroup, ...] = ()
-    """File groups whose rows are in other file groups now."""
+    """File groups whose rows have moved to other file groups."""
 
 
 class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
-    """A `PlannedService` that writes data files. Subclasses say what is planned, and how one unit is carried out."""
+    """A `PlannedService` that writes data files. Subclasses define what is planned, and how to execute one unit."""
 
     __slots__ = ()
 
     operation: ClassVar[str]
     """Name of the `WriteOperationType`."""
     doing: ClassVar[str]
-    """What it does, for the progress line."""
+    """The action in progress, for the progress line."""
 
     @property
     @abstractmethod
@@ -125,63 +125,63 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
 
     @abstractmethod
     def refused(self, context: ServiceContext) -> str:
-        """Why a table like this needs no plan; empty if it may. Raises UnsupportedTableError if a feature of the table
-        would be lost."""
+        """Returns why a table like this needs no plan; empty if it may need one. Raises UnsupportedTableError if a
+        feature of the table would be lost."""
 
     @abstractmethod
     def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen[PlanT]:
-        """Choose what a plan has, if one is due. Changes nothing."""
+        """Chooses the content of a plan, if one is due. Changes nothing."""
 
     @abstractmethod
     def settings(
         self, context: ServiceContext, state: TableState, plan: PlanT, instant: InstantTime
     ) -> Settings | None:
-        """How to carry out the units of a plan. Raises UnsupportedTableError if a feature would be lost."""
+        """Returns how to execute the units of a plan. Raises UnsupportedTableError if a feature would be lost."""
 
     @abstractmethod
     def execute_unit(self, context: ServiceContext, planned: PlannedUnit[UnitT, Settings]) -> UnitOutcome:
-        """Execute one unit of the plan."""
+        """Executes one unit of the plan."""
 
     @abstractmethod
     def commit_extra(self, work: PlannedWork[Settings]) -> Mapping[str, str]:
-        """Extra metadata of the commit."""
+        """Returns extra metadata of the commit."""
 
     @abstractmethod
     def report(
         self, work: PlannedWork[Settings], completion: CompletionTime | None, metadata: CommitMetadata
     ) -> Report_co:
-        """The report of a completed plan."""
+        """Builds the report of a completed plan."""
 
     @abstractmethod
     def nothing(self, reason: str) -> Report_co:
         """See `PlannedService.nothing`."""
 
     def num_bytes(self, units: Sequence[UnitT]) -> int:
-        """Bytes that units of a plan read and write, about; 0 if the plan does not say."""
+        """Estimates the bytes that units of a plan read and write; 0 if the plan does not show it."""
         return 0
 
     def still_needed(
         self, context: ServiceContext, state: TableState, units: tuple[UnitT, ...]
     ) -> tuple[tuple[UnitT, ...], str]:
-        """The units of a plan that are not obsolete when it begins, and why the others are."""
+        """Returns the units of a plan that are not obsolete when it begins, and why the others are."""
         return units, ""
 
     def locked(self, context: ServiceContext, purpose: str) -> AbstractContextManager[LockedTable]:
-        """Lock the table to make a plan."""
+        """Locks the table to make a plan."""
         return context.locked(purpose)
 
     def before_commit(self, table: LockedTable, work: PlannedWork[Settings]) -> None:
-        """Write what counts from the commit on, besides data files. Called under the lock, and again after a crash."""
+        """Writes what counts from the commit on, besides data files. Called under the lock, and again after a crash."""
 
     def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
-        """Plan for what has been committed so far, if a plan is due.
+        """Plans for what has been committed so far, if a plan is due.
 
         Raises:
             UnsupportedTableError: a feature of the table would be lost.
             ConfigError: an option does not fit the table.
             LockError: the table lock could not be acquired in time.
         """
-        with self._requested(context, instant) as (_, scheduled):
+        with self._request_plan(context, instant) as (_, scheduled):
             return scheduled
 
     def schedule_and_begin(
@@ -189,11 +189,11 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
     ) -> PlannedWork[Settings] | Scheduled:
         """See `PlannedService.schedule_and_begin`."""
         with ExitStack() as on_failure:
-            with self._requested(context, instant) as (table, scheduled):
+            with self._request_plan(context, instant) as (table, scheduled):
                 if table is None or scheduled.instant is None:
                     return scheduled
                 context.storage.sync()  # the plan, without which an inflight file shows nothing
-                work = self._begun(context, table.reread(), scheduled.instant, on_failure)
+                work = self._begin_plan(context, table.reread(), scheduled.instant, on_failure)
             on_failure.pop_all()
         return work
 
@@ -205,10 +205,10 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         return execute_all(self, context, begun)
 
     @contextmanager
-    def _requested(
+    def _request_plan(
         self, context: ServiceContext, instant: InstantTime | None
     ) -> Iterator[tuple[LockedTable | None, Scheduled]]:
-        """Lock the table and store a plan, if one is due; None if a table like this needs none."""
+        """Locks the table and stores a plan, if one is due; None if a table like this needs none."""
         refused, title = self.refused(context), self.name.replace("_", " ")
         if refused:
             yield None, Scheduled(None, refused)
@@ -242,7 +242,7 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         return () if plan is None else self.codec.rows(plan)
 
     def plan_bytes(self, plans: PendingPlans, instant: Instant) -> int:
-        """Bytes that a pending plan reads and writes, about; 0 if it does not say."""
+        """Estimates the bytes that a pending plan reads and writes; 0 if the plan does not show it."""
         plan = plans.decoded(instant, self.codec.decode)
         return 0 if plan is None else self.num_bytes(self.codec.units(plan))
 
@@ -260,15 +260,15 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         """
         with ExitStack() as on_failure:
             with context.locked(f"begin the {self.action.value} {instant}") as table:
-                work = self._begun(context, table, instant, on_failure)
+                work = self._begin_plan(context, table, instant, on_failure)
             on_failure.pop_all()
         return work
 
-    def _begun(
+    def _begin_plan(
         self, context: ServiceContext, table: LockedTable, instant: InstantTime, on_failure: ExitStack
     ) -> PlannedWork[Settings]:
-        """Begin a plan under the lock. `on_failure` is closed if the lock is not released in peace, as this process is
-        not executing the plan then."""
+        """Begins a plan under the lock. `on_failure` is closed if an error occurs before the lock is released, because
+        this process does not execute the plan then."""
         storage, timeline, action, codec = context.storage, table.timeline, self.action, self.codec
         plan = codec.existing(storage, timeline, instant)
         settings = self.settings(context, table, plan, instant)
@@ -289,7 +289,7 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         return PlannedWork(begun.attempt, 0, settings, removed=removed)
 
     def execute(self, context: ServiceContext, work: PlannedWork[Settings], tasks: Sequence[int]) -> list[UnitOutcome]:
-        """Execute some units of a plan in parallel.
+        """Executes some units of a plan in parallel.
 
         Raises:
             RolledBackError: the attempt was given up in the meantime.
@@ -299,7 +299,7 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         check_open(context.storage, work.attempt)
         state = context.state()
         units = self.codec.units(self.codec.existing(context.storage, state.timeline, work.instant))
-        sizes = _sizes(context, state, [file for task in tasks for file in self.codec.files(units[task])])
+        sizes = _known_sizes(context, state, [file for task in tasks for file in self.codec.files(units[task])])
         threads = waiting_threads(context.threads, sizes.values()) if sizes else context.threads
         context.progress.phase(self.doing, len(tasks))
         with PlannedAction(context.session, work.attempt) as running:
@@ -312,7 +312,7 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
     def commit(
         self, context: ServiceContext, work: PlannedWork[Settings], outcomes: Sequence[UnitOutcome]
     ) -> Report_co:
-        """Complete the action. Idempotent.
+        """Completes the action. Idempotent.
 
         Raises:
             ConfigError: a task has no outcome.
@@ -337,13 +337,13 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         return self.report(work, done.completion_time, metadata)
 
     def give_up(self, context: ServiceContext, work: PlannedWork[Settings]) -> None:
-        """Remove the files of the attempt; the plan stays."""
+        """Removes the files of the attempt; the plan stays."""
         PlannedAction(context.session, work.attempt).give_up()
 
 
-def _sizes(context: ServiceContext, state: TableState, files: Iterable[tuple[str, str]]) -> Mapping[str, int]:
-    """Path to size of some files, as far as they are listed; empty for a local table, where looking at each file costs
-    little."""
+def _known_sizes(context: ServiceContext, state: TableState, files: Iterable[tuple[str, str]]) -> Mapping[str, int]:
+    """Maps paths of some files to sizes, as far as they are listed; empty for a local table, where a request for each
+    file costs little."""
     storage = context.storage
     if storage.is_local:
         return {}
@@ -382,8 +382,8 @@ def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> Ins
 
 
 def _is_recorded(table: LockedTable, instant: InstantTime) -> bool:
-    """Whether the metadata table has changes of an attempt that was given up. Once the plan is removed, nothing would
-    show that they do not count."""
+    """Returns whether the metadata table has changes of an attempt that was given up. Once the plan is removed, nothing
+    would show that they do not count."""
     if not table.config.metadata_partitions:
         return False
     own = FolderStorage(table.session.storage, METADATA_TABLE)

@@ -19,7 +19,7 @@ _MAX_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ServiceReport(Spoken):
-    """Subclasses add counts and bytes."""
+    """The report of a service. Subclasses add counts and bytes."""
 
     service: str
     instant: InstantTime | None
@@ -30,7 +30,7 @@ class ServiceReport(Spoken):
     """Why nothing was done; empty if something was."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Returns field names and values, ready for JSON."""
         return asdict(self)
 
     def _text(self) -> str:
@@ -40,12 +40,12 @@ class ServiceReport(Spoken):
         return f"{what}: {parts}" if parts else what
 
     def _summary(self) -> Iterable[str]:
-        """Phrases that describe what was done."""
+        """Yields phrases that describe what was done."""
         return ()
 
 
 def listed(times: Sequence[str], noun: str) -> str:
-    """The number of items and the first few of them."""
+    """Describes the number of items and names the first few."""
     more = ", ..." if len(times) > _MAX_NAMED else ""
     return f"{counted(len(times), noun)} ({', '.join(times[:_MAX_NAMED])}{more})"
 
@@ -66,7 +66,7 @@ class Work(Protocol):
 
     @property
     def removed(self) -> str:
-        """Why the plan was removed, as nothing was left to do; empty if it was not."""
+        """Why the plan was removed because nothing was left to do; empty if it was not."""
         ...
 
 
@@ -88,14 +88,14 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a plan made now would contain."""
+    """The content that a new plan would have."""
 
     rows: tuple[Mapping[str, Any], ...]
     """partition, file_id (None for a clean) and files (list) of each file group to compact or partition to clean."""
     reason: str = ""
     """Why there is nothing to do."""
     num_bytes: int = 0
-    """Bytes that it would read and write, about; 0 where files are only deleted."""
+    """Estimated bytes that it would read and write; 0 where files are only deleted."""
 
 
 class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
@@ -103,7 +103,7 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
 
     @property
     def name(self) -> str:
-        """`compaction`, `log_compaction`, `clean`."""
+        """The name of the service, such as `compaction`, `log_compaction` or `clean`."""
         ...
 
     def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
@@ -114,23 +114,24 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
         ...
 
     def schedule_and_begin(self, context: ServiceContext, *, instant: InstantTime | None = None) -> WorkT | Scheduled:
-        """Makes a plan as `schedule` and begins it as `begin`, under one lock. Returns why there is none, if so."""
+        """Makes a plan like `schedule` and begins it like `begin`, under one lock. Returns the reason if there is no
+        plan."""
         ...
 
     def schedule_and_run(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Report_co:
-        """Makes a plan as `schedule`, if there is something to do, and executes it in this process."""
+        """Makes a plan like `schedule`, if there is something to do, and executes it in this process."""
         ...
 
     def planned(self, plans: PendingPlans) -> list[Instant]:
-        """Its plans that are not completed, oldest first."""
+        """Returns its pending plans, oldest first."""
         ...
 
     def plan_rows(self, plans: PendingPlans, instant: Instant) -> Sequence[Mapping[str, Any]]:
-        """The rows of a pending plan, as in `Preview`; none if the plan's file is missing or empty."""
+        """Returns the rows of a pending plan, as in `Preview`; none if the plan's file is missing or empty."""
         ...
 
     def preview(self, context: ServiceContext) -> Preview:
-        """What `schedule` would plan now. Changes nothing, and does not take the lock."""
+        """Returns what `schedule` would plan now. Changes nothing, and does not take the lock."""
         ...
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> WorkT:
@@ -152,11 +153,11 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
         ...
 
     def nothing(self, reason: str) -> Report_co:
-        """The report if nothing was done."""
+        """Returns the report if nothing was done."""
         ...
 
     def give_up(self, context: ServiceContext, work: WorkT) -> None:
-        """After a failure: takes the plan back to its state before `begin`, for another attempt."""
+        """Returns the plan to its state before `begin` after a failure, for another attempt."""
         ...
 
 
@@ -165,13 +166,13 @@ AnyService: TypeAlias = PlannedService[Any, Any, Report]
 
 
 def planned_files(row: Mapping[str, Any]) -> int:
-    """How many files fewer there are after a row of a plan: of a file group to rewrite one stays, of a partition to
-    clean none."""
+    """Estimates by how many files a row of a plan reduces the table: of a file group to rewrite one remains, of a
+    partition to clean none."""
     return len(row["files"]) if row["file_id"] is None else max(len(row["files"]) - 1, 1)
 
 
 def check_executed(context: ServiceContext, what: str, work: Work, executed: Collection[int]) -> None:
-    """Refuse to complete a plan of which a task has no outcome.
+    """Refuses to complete a plan if a task has no outcome.
 
     Args:
         what: the action, such as "clean 20260101000000000".
@@ -189,14 +190,14 @@ def check_executed(context: ServiceContext, what: str, work: Work, executed: Col
 
 
 def pending_instants(service: AnyService[ServiceReport], context: ServiceContext) -> list[InstantTime]:
-    """Instants of the plans of a service that are not completed, oldest first."""
+    """Returns the instants of a service's pending plans, oldest first."""
     return [each.time for each in service.planned(PendingPlans(context.storage, context.timeline()))]
 
 
 def pending_plan(
     service: AnyService[ServiceReport], context: ServiceContext, instant: InstantTime | None
 ) -> InstantTime | None:
-    """The pending plan of an instant, or the oldest one; None if none is pending.
+    """Finds the pending plan of an instant, or the oldest one; None if none is pending.
 
     Raises:
         ConfigError: there is no pending plan with this instant.
@@ -215,7 +216,7 @@ def pending_plan(
 
 
 def schedule(service: AnyService[Report], context: ServiceContext) -> Report | ServiceReport:
-    """Makes a plan. Returns its instant, or why there is none, as a report."""
+    """Makes a plan. Returns a report with its instant, or with the reason why there is none."""
     scheduled = service.schedule(context)
     if scheduled.instant is None:
         return service.nothing(scheduled.reason)
@@ -261,7 +262,7 @@ def execute_all(service: PlannedService[WorkT, OutcomeT, Report], context: Servi
         report = service.commit(context, work, service.execute(context, work, range(work.num_tasks)))
         _log.info("%s: %s", context.storage.uri, report)
         return report
-    except BaseException:  # in any case, the plan must not look as if it were still being executed
+    except BaseException:  # whatever happened, the plan must not look as if it were still being executed
         try:
             service.give_up(context, work)
         except (HudiError, OSError) as failure:  # the first error is the one to raise

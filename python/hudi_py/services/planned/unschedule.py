@@ -21,7 +21,7 @@ from hudi_py.transaction.session import LockedTable
 from hudi_py.view import StorageLister
 
 _CLUSTERING: Final = "clustering"
-"""Any clustering, also one whose plan cannot be read."""
+"""Stands for any clustering, including one whose plan cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -65,7 +65,7 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
     with recovered(context.session, purpose) if by_name else context.locked(purpose) as table:
         timeline = table.timeline
         context.progress.phase(f"dropping the plan {instant}")
-        found, service = _find(context, table, instant)
+        found, service = _find_plan(context, table, instant)
         if found.action is Action.CLEAN and found.state is State.INFLIGHT:
             raise ConflictError(
                 f"Cannot unschedule the clean {instant} of {context.storage.uri}: it has begun to delete files, which "
@@ -80,11 +80,11 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
     return UnscheduleReport("unschedule", found.time, plan=service, rollback=rollback)
 
 
-def _find(context: ServiceContext, table: LockedTable, instant: str) -> tuple[Instant, str]:
-    """The plan's instant, and the name of its service."""
+def _find_plan(context: ServiceContext, table: LockedTable, instant: str) -> tuple[Instant, str]:
+    """Finds the plan's instant, and the name of its service."""
     services = dict.fromkeys(table.plans.clusterings, _CLUSTERING)
     for service in PLANNED:
-        with suppress(CorruptFileError):  # a clustering whose plan cannot be read is one to drop all the same
+        with suppress(CorruptFileError):  # a clustering whose plan cannot be read can be dropped too
             services |= dict.fromkeys(service.planner().planned(table.plans), service.name)
     for each, name in services.items():
         if each.time == instant:

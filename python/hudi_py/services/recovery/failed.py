@@ -24,15 +24,15 @@ _RECOVERIES: Final = (Action.ROLLBACK, Action.RESTORE)
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """What is pending besides plans of table services."""
+    """Pending actions other than plans of table services."""
 
     dead: tuple[Instant, ...]
     living: tuple[Instant, ...]
 
 
 def roll_back_failed(context: ServiceContext, instant: str | None = None) -> UndoReport:
-    """Roll back every write that has failed, and finish what earlier rollbacks and restores left behind. Running writes
-    are left alone.
+    """Rolls back every write that has failed, and finishes what earlier rollbacks and restores left behind. Running
+    writes are left alone.
 
     Args:
         instant: must be None.
@@ -42,7 +42,7 @@ def roll_back_failed(context: ServiceContext, instant: str | None = None) -> Und
         LockError: the table lock could not be acquired in time.
     """
     state = context.state()
-    found = _pending(context, state)
+    found = _pending_actions(context, state)
     reason = _why_not(context, found)
     if reason:
         return UndoReport(_SERVICE, None, reason=reason)
@@ -56,7 +56,7 @@ def roll_back_failed(context: ServiceContext, instant: str | None = None) -> Und
     return UndoReport(_SERVICE, newest.time, newest.completion_time, rolled_back=undone)
 
 
-def _pending(context: ServiceContext, state: TableState) -> _Pending:
+def _pending_actions(context: ServiceContext, state: TableState) -> _Pending:
     expiry_ms, storage, timeline = context.session.settings.heartbeat_expiry_ms, state.storage, state.timeline
     recoveries = [each for each in timeline.pending if each.action in _RECOVERIES]
     every = [*PendingPlans(storage, timeline).writes, *recoveries]
@@ -65,7 +65,7 @@ def _pending(context: ServiceContext, state: TableState) -> _Pending:
 
 
 def _why_not(context: ServiceContext, found: _Pending) -> str:
-    """Why nothing can be rolled back now; empty if something can."""
+    """Returns why nothing can be rolled back now; empty if something can."""
     if not found.dead:
         running = f"; {counted(len(found.living), 'write')} under way" if found.living else ""
         return f"no write has failed{running}"
@@ -82,10 +82,10 @@ def _newest_recovery(timeline: Timeline) -> Instant | None:
     return found[-1] if found else None
 
 
-def _due(context: ServiceContext, state: TableState) -> Due | None:
+def _find_due(context: ServiceContext, state: TableState) -> Due | None:
     if not state.timeline.pending:
         return None
-    found = _pending(context, state)
+    found = _pending_actions(context, state)
     reason = _why_not(context, found)
     if reason:
         return Due(_SERVICE, False, reason)
@@ -97,5 +97,5 @@ ROLLBACK_FAILED: Final = Service(
     help="Rolls back writes that have failed, and finishes rollbacks and restores that were killed",
     run=roll_back_failed,
     instant=InstantArgument.REFUSED,
-    due=_due,
+    due=_find_due,
 )

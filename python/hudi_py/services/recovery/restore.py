@@ -52,13 +52,13 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
     """
     with recovered(context.session, f"restore the table to {instant or 'its latest savepoint'}") as table:
         timeline = table.timeline
-        savepoint, commit = _savepoint(context, timeline, instant)
+        savepoint, commit = _find_savepoint(context, timeline, instant)
         plan = plan_restore(table.session, timeline, commit)
         if not plan.instants:
             return RestoreReport(
                 "restore", None, reason=f"nothing was written since {commit.time}", savepoint=commit.time
             )
-        _check(context, timeline, savepoint, plan)
+        _check_plan(context, timeline, savepoint, plan)
         context.session.metadata.check(table.session, tuple(InstantTime(info.time) for info in plan.instants))
         left = [InstantTime(info.time) for info in plan.instants]
 
@@ -82,17 +82,17 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
 
 
 def preview_restore(context: ServiceContext, instant: str | None = None) -> RestorePlan:
-    """The plan of a restore: the commit of the savepoint, and the instants that would be undone. Changes nothing, and
-    does not take the lock. For arguments and errors see `restore`."""
+    """Returns the plan of a restore: the commit of the savepoint, and the instants that would be undone. Changes
+    nothing, and does not take the lock. For arguments and errors see `restore`."""
     state = context.state()
-    savepoint, commit = _savepoint(context, state.timeline, instant)
+    savepoint, commit = _find_savepoint(context, state.timeline, instant)
     plan = plan_restore(context.session.at(state.config), state.timeline, commit)
-    _check(context, state.timeline, savepoint, plan)
+    _check_plan(context, state.timeline, savepoint, plan)
     return plan
 
 
-def _savepoint(context: ServiceContext, timeline: Timeline, instant: str | None) -> tuple[Instant, Instant]:
-    """The savepoint, and its commit."""
+def _find_savepoint(context: ServiceContext, timeline: Timeline, instant: str | None) -> tuple[Instant, Instant]:
+    """Finds the savepoint and its commit."""
     savepoints = savepoints_of(timeline)
     chosen = [each for each in savepoints if instant is None or each.time == instant]
     commits = [each for each in timeline.write_completed if chosen and each.time == chosen[-1].time]
@@ -105,7 +105,7 @@ def _savepoint(context: ServiceContext, timeline: Timeline, instant: str | None)
     return chosen[-1], commits[-1]
 
 
-def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan: RestorePlan) -> None:
+def _check_plan(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan: RestorePlan) -> None:
     undone = {info.time for info in plan.instants}
     later = [each.time for each in savepoints_of(timeline) if each.time in undone]
     if later:

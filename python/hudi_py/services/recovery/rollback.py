@@ -87,34 +87,34 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
     """
     with recovered(context.session, f"roll back {instant}") as table:
         timeline = table.timeline
-        found = _find(context, timeline, instant)
+        found = _find_instant(context, timeline, instant)
         if found is None:
             return _report_of_earlier(context, timeline, instant)
         if not found.completed:
             return _roll_back_pending(context, table, found)
-        undone = _undone(context, table, found, with_newer=with_newer)
+        undone = _instants_to_undo(context, table, found, with_newer=with_newer)
         context.session.metadata.check(table.session, tuple(each.time for each in undone))
         done = [_roll_back(context, table, each) for each in undone]
         timeline = context.timeline()
-    return _report(context, timeline, done)
+    return _report_of(context, timeline, done)
 
 
 def preview_rollback(context: ServiceContext, instant: str, *, with_newer: bool = False) -> tuple[Instant, ...]:
-    """The instants that a rollback would undo now, in this order; none if it was undone before. Changes nothing, and
-    does not take the lock. For arguments and errors see `rollback`."""
+    """Returns the instants that a rollback would undo now, in this order; none if it was undone before. Changes
+    nothing, and does not take the lock. For arguments and errors see `rollback`."""
     state = context.state()
-    found = _find(context, state.timeline, instant)
+    found = _find_instant(context, state.timeline, instant)
     if found is None:
         _report_of_earlier(context, state.timeline, instant)
         return ()
     if not found.completed:
         check_dead(context.session, state.timeline, found, "roll back")
         return () if found.state is State.REQUESTED else (found,)
-    return tuple(_undone(context, state, found, with_newer=with_newer))
+    return tuple(_instants_to_undo(context, state, found, with_newer=with_newer))
 
 
-def _undone(context: ServiceContext, state: TableState, found: Instant, *, with_newer: bool) -> list[Instant]:
-    """The completed instants to undo, newest first. Raises if one cannot be undone."""
+def _instants_to_undo(context: ServiceContext, state: TableState, found: Instant, *, with_newer: bool) -> list[Instant]:
+    """Returns the completed instants to undo, newest first. Raises if one cannot be undone."""
     newer = [each for each in state.timeline.write_completed if each.time > found.time]
     if newer and not with_newer:
         raise ConflictError(
@@ -130,13 +130,14 @@ def _undone(context: ServiceContext, state: TableState, found: Instant, *, with_
     gone: set[str] = set()
     for each in undone:
         gone.add(each.time)
-        _check(context, state, each, gone)
+        _check_instant(context, state, each, gone)
     return undone
 
 
 def _check_archived(state: TableState, undone: Collection[Instant]) -> None:
-    """Refuses to undo all commits of an active timeline that begins after archived ones: without a commit that says
-    where it begins, no reader counts files of the archived ones as committed (`isBeforeTimelineStarts`, 1.2.0)."""
+    """Refuses to undo all commits of an active timeline that begins after archived ones. Without a commit that shows
+    where the timeline begins, no reader counts files of the archived ones as committed (`isBeforeTimelineStarts`,
+    1.2.0)."""
     gone = {each.time for each in undone}
     if any(each.time not in gone for each in state.timeline.write_completed):
         return
@@ -151,7 +152,7 @@ def _check_archived(state: TableState, undone: Collection[Instant]) -> None:
         )
 
 
-def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant | None:
+def _find_instant(context: ServiceContext, timeline: Timeline, instant: str) -> Instant | None:
     found = timeline.find(instant)
     if found is None:
         return None
@@ -171,7 +172,7 @@ def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant 
 
 
 def _report_of_earlier(context: ServiceContext, timeline: Timeline, instant: str) -> RollbackReport:
-    """The report of the rollback that has already undone the instant."""
+    """Builds the report of the rollback that has already undone the instant."""
     earlier = find_rollback(context.storage, timeline, InstantTime(instant))
     if earlier is None or not earlier.completed:
         times = [each.time for each in timeline.instants if each.action.comparable in WRITE_ACTIONS]
@@ -180,7 +181,7 @@ def _report_of_earlier(context: ServiceContext, timeline: Timeline, instant: str
             f"archived ones cannot be undone; the latest writes: {', '.join(times[-5:]) or 'none'}"
         )
     content = context.storage.read(timeline.layout.path(earlier.file_name))
-    return _report(context, timeline, [decode_rollback_metadata(content)])
+    return _report_of(context, timeline, [decode_rollback_metadata(content)])
 
 
 def _roll_back_pending(context: ServiceContext, table: LockedTable, found: Instant) -> RollbackReport:
@@ -194,7 +195,7 @@ def _roll_back_pending(context: ServiceContext, table: LockedTable, found: Insta
         )
     check_dead(context.session, table.timeline, found, "roll back")
     done = _roll_back(context, table, found)
-    return _report(context, context.timeline(), [done], plan_kept=True)
+    return _report_of(context, context.timeline(), [done], plan_kept=True)
 
 
 def _roll_back(context: ServiceContext, table: LockedTable, instant: Instant) -> RollbackMetadata:
@@ -202,7 +203,7 @@ def _roll_back(context: ServiceContext, table: LockedTable, instant: Instant) ->
     return rollback_instant(table, instant)
 
 
-def _report(
+def _report_of(
     context: ServiceContext, timeline: Timeline, done: list[RollbackMetadata], *, plan_kept: bool = False
 ) -> RollbackReport:
     last = InstantTime(done[-1].start_time)
@@ -219,7 +220,7 @@ def _report(
     )
 
 
-def _check(context: ServiceContext, state: TableState, instant: Instant, undone: Collection[str]) -> None:
+def _check_instant(context: ServiceContext, state: TableState, instant: Instant, undone: Collection[str]) -> None:
     """Refuses a rollback that would delete files a savepoint or a plan needs, or lose rows.
 
     `undone`: the instants that will have been undone by then, including this one.
@@ -258,9 +259,9 @@ def _check_replaced(
     Older versions, which savepoints keep, are not enough.
     """
     present: dict[str, set[_Evidence]] = {}
-    for partition, file_id, evidence in _replaced(context, timeline, instant, metadata, undone):
+    for partition, file_id, evidence in _replaced_slices(context, timeline, instant, metadata, undone):
         if partition not in present:
-            present[partition] = _evidence(context.storage, partition, undone)
+            present[partition] = _evidence_in(context.storage, partition, undone)
         if evidence not in present[partition]:
             raise HistoryCleanedError(
                 f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: the previous "
@@ -270,10 +271,11 @@ def _check_replaced(
             )
 
 
-def _replaced(
+def _replaced_slices(
     context: ServiceContext, timeline: Timeline, instant: Instant, metadata: CommitMetadata, undone: Collection[str]
 ) -> Iterator[tuple[str, str, _Evidence]]:
-    """Partition and file group of each slice that the instant replaced, with evidence that the slice still exists.
+    """Yields partition and file group of each slice that the instant replaced, with evidence that the slice still
+    exists.
 
     A clean deletes slices as a whole, so one file is enough.
     """
@@ -298,12 +300,12 @@ def _replaced(
             if group in groups and stat.path:
                 groups.remove(group)
                 yield *group, stat.path.rpartition("/")[2]
-    for partition, file_id in groups:  # written before the active timeline begins: any version must do
+    for partition, file_id in groups:  # written before the active timeline begins: any version is enough
         yield partition, file_id, (file_id, "")
 
 
-def _evidence(storage: Storage, partition: str, undone: Collection[str]) -> set[_Evidence]:
-    """Names, file ids with the instants of base files, and bare file ids of the files in a partition."""
+def _evidence_in(storage: Storage, partition: str, undone: Collection[str]) -> set[_Evidence]:
+    """Returns names, file ids with the instants of base files, and bare file ids of the files in a partition."""
     found: set[_Evidence] = set()
     for info in storage.list(partition):
         base = parse_base_file_name(info.name)

@@ -71,7 +71,7 @@ class SavepointReport(ServiceReport):
 
 
 def list_savepoints(context: ServiceContext) -> list[Savepoint]:
-    """Savepoints of the table, oldest commit first. Raises CorruptFileError if one cannot be read."""
+    """Lists the savepoints of the table, oldest commit first. Raises CorruptFileError if one cannot be read."""
     timeline = context.timeline()
     found: list[Savepoint] = []
     for instant in savepoints_of(timeline):
@@ -81,7 +81,7 @@ def list_savepoints(context: ServiceContext) -> list[Savepoint]:
 
 
 def savepoint_report(context: ServiceContext) -> pa.Table:
-    """Savepoints of the table, oldest commit first: `SAVEPOINT_SCHEMA`."""
+    """Lists the savepoints of the table, oldest commit first: `SAVEPOINT_SCHEMA`."""
     rows = [
         {
             "instant": each.instant,
@@ -115,7 +115,7 @@ def create_savepoint(
     """
     with context.locked("create a savepoint") as table:
         timeline = table.timeline
-        commit = _commit(context, timeline, instant)
+        commit = _find_commit(context, timeline, instant)
         existing = timeline.find(commit.time, Action.SAVEPOINT)
         context.progress.phase("listing files")
         if existing is not None and existing.completed:
@@ -123,7 +123,7 @@ def create_savepoint(
             return SavepointReport("savepoint", None, reason=reason, savepoint=commit.time)
         _check_retained(context, timeline, commit.time)
         view = context.view(table)
-        files = _files(context, view, commit.time)
+        files = _files_as_of(context, view, commit.time)
         _check_not_cleaned(context, timeline, view, commit, files)
         metadata = SavepointMetadata(user, time.time_ns() // 1_000_000, comment, files)
         action = LockedAction(table, commit.time, Action.SAVEPOINT)
@@ -140,7 +140,7 @@ def create_savepoint(
 
 
 def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
-    """Deletes a savepoint: what it kept can be cleaned and archived again.
+    """Deletes a savepoint, so that its files can be cleaned and archived again.
 
     If there is no such savepoint, nothing changes and the report's `reason` explains it. If later commits have been
     archived (`hoodie.archive.beyond.savepoint`), the savepoint's commit is archived first: otherwise it would be the
@@ -155,7 +155,7 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
         timeline = state.timeline
         found = timeline.find(instant, Action.SAVEPOINT)
         if found is None:
-            saved = _named(savepoint.time for savepoint in savepoints_of(timeline))
+            saved = _name_latest(savepoint.time for savepoint in savepoints_of(timeline))
             return SavepointReport(
                 "delete_savepoint", None, reason=f"there is no savepoint of {instant}; savepoints: {saved}"
             )
@@ -177,7 +177,7 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
     )
 
 
-def _commit(context: ServiceContext, timeline: Timeline, instant: str | None) -> Instant:
+def _find_commit(context: ServiceContext, timeline: Timeline, instant: str | None) -> Instant:
     commits = timeline.write_completed
     if not commits:
         raise ConfigError(
@@ -191,7 +191,7 @@ def _commit(context: ServiceContext, timeline: Timeline, instant: str | None) ->
             return commit
     raise ConfigError(
         f"Cannot create a savepoint of {context.storage.uri} at {instant}: the active timeline has no completed commit "
-        f"with this requested time; the latest commits: {_named(commit.time for commit in commits)}"
+        f"with this requested time; the latest commits: {_name_latest(commit.time for commit in commits)}"
     )
 
 
@@ -200,7 +200,7 @@ def _check_retained(context: ServiceContext, timeline: Timeline, commit: Instant
     cleans = [instant for instant in timeline.instants if instant.action is Action.CLEAN]
     if not cleans:
         return
-    found = _clean(context, timeline, cleans[-1])
+    found = _deletions_of(context, timeline, cleans[-1])
     if isinstance(found, CleanPlan):
         retained = found.earliest.time if found.earliest is not None else ""
     else:
@@ -213,8 +213,8 @@ def _check_retained(context: ServiceContext, timeline: Timeline, commit: Instant
         )
 
 
-def _clean(context: ServiceContext, timeline: Timeline, clean: Instant) -> CleanPlan | CleanMetadata | None:
-    """The result of a completed clean or the plan of a pending one; None if it has none or was archived since."""
+def _deletions_of(context: ServiceContext, timeline: Timeline, clean: Instant) -> CleanPlan | CleanMetadata | None:
+    """Reads the result of a completed clean or the plan of a pending one; None if it has none or was archived since."""
     if not clean.completed:
         return PendingPlans(context.storage, timeline).clean(clean)
     path = timeline.layout.path(clean.file_name)
@@ -225,8 +225,8 @@ def _clean(context: ServiceContext, timeline: Timeline, clean: Instant) -> Clean
     return decode_clean_metadata(content, f"the clean {context.storage.uri}/{path}") if content else None
 
 
-def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -> Files:
-    """The files that a merging query as of the commit reads, including the slices of compactions pending then.
+def _files_as_of(context: ServiceContext, view: FileSystemView, commit: InstantTime) -> Files:
+    """Returns the files that a merging query as of the commit reads, including the slices of compactions pending then.
 
     Raises HistoryCleanedError for one that is gone.
     """
@@ -243,7 +243,7 @@ def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -
     try:
         listed = dict(zip(partitions, in_threads(names, partitions, context.threads), strict=True))
     except HistoryCleanedError as error:
-        raise _cleaned(context, commit, error.path or "") from error
+        raise _cleaned_error(context, commit, error.path or "") from error
     return {str(partition): found for partition, found in listed.items() if found}
 
 
@@ -255,7 +255,7 @@ def _check_not_cleaned(
     metadata = read_commit_metadata(context.storage, timeline.layout, commit)
     for stat in metadata.stats:
         if stat.path and stat.path not in there and context.storage.stat(stat.path) is None:
-            raise _cleaned(context, commit.time, stat.path)
+            raise _cleaned_error(context, commit.time, stat.path)
     kept = _base_instants(files)
     for found in _cleans_since(context, timeline, commit):
         if isinstance(found, CleanPlan):
@@ -268,11 +268,11 @@ def _check_not_cleaned(
         else:
             lost = next(_deleted_files(found, view, commit.time, kept), None)
         if lost is not None:
-            raise _cleaned(context, commit.time, lost)
+            raise _cleaned_error(context, commit.time, lost)
 
 
 def _base_instants(files: Files) -> dict[tuple[str, str], str]:
-    """The base instant of each file group among some files; of groups without a base file, that of a log."""
+    """Returns the base instant of each file group among some files; for groups without a base file, that of a log."""
     found: dict[tuple[str, str], str] = {}
     for partition, names in files.items():
         for log in filter(None, map(parse_log_file_name, names)):
@@ -285,7 +285,8 @@ def _base_instants(files: Files) -> dict[tuple[str, str], str]:
 def _deleted_files(
     clean: CleanMetadata, view: FileSystemView, time: str, kept: Mapping[tuple[str, str], str]
 ) -> Iterator[str]:
-    """Paths of deleted files that were visible at a time and are newer than what is left of their file groups."""
+    """Yields the paths of deleted files that were visible at a time and are newer than what is left of their file
+    groups."""
     for part in clean.partitions:
         for name in part.deleted:
             file = parse_base_file_name(name) or parse_log_file_name(name)
@@ -299,10 +300,10 @@ def _deleted_files(
 
 
 def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) -> Iterator[CleanPlan | CleanMetadata]:
-    """The deletions of the cleans after a commit, and those planned by pending ones."""
+    """Yields the deletions of the cleans after a commit, and those planned by pending ones."""
     for clean in timeline.instants:
         if clean.action is Action.CLEAN and not (clean.completed and clean.time < commit.time):
-            found = _clean(context, timeline, clean)
+            found = _deletions_of(context, timeline, clean)
             if found is not None:
                 yield found
     if timeline.layout.has_completion_times:
@@ -317,7 +318,7 @@ def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) 
             yield decode_clean_metadata(entry.metadata, f"the archived clean {entry.time} of {context.storage.uri}")
 
 
-def _cleaned(context: ServiceContext, commit: InstantTime, path: str) -> HistoryCleanedError:
+def _cleaned_error(context: ServiceContext, commit: InstantTime, path: str) -> HistoryCleanedError:
     return HistoryCleanedError(
         f"Cannot create a savepoint of {context.storage.uri} at {commit}: its file {path} has been cleaned or is about "
         "to be; choose a later commit",
@@ -326,5 +327,5 @@ def _cleaned(context: ServiceContext, commit: InstantTime, path: str) -> History
     )
 
 
-def _named(times: Iterable[str]) -> str:
+def _name_latest(times: Iterable[str]) -> str:
     return ", ".join(sorted(times, reverse=True)[:5]) or "none"

@@ -34,7 +34,7 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.timeline.times import add_ms, epoch_ms
 
 _AT_ONCE: Final = 500
-"""Archived instants in memory at a time."""
+"""Maximum number of archived instants in memory."""
 _BLOCK_ENTRIES: Final = 10
 """Entries in a block of the archive of layout 1 (`hoodie.commits.archival.batch`)."""
 _STATS: Final = "partitionToWriteStats"
@@ -52,7 +52,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class LayoutChange:
-    """The change of one table, or metadata table, from one timeline layout to another."""
+    """The change of a table, or metadata table, from one timeline layout to another."""
 
     storage: Storage
     before: TableConfig
@@ -62,8 +62,8 @@ class LayoutChange:
     threads: int
 
     def copy(self) -> Copied:
-        """Copies everything to the other layout, from nothing. The table lock must be held."""
-        self._clear(self._new)
+        """Copies everything to the other layout, starting over. The table lock must be held."""
+        self._clear_layout(self._new)
         timeline = load_timeline(self.storage, self.before, self.zone, locked=True)
         make_table_folders(self.storage, self.after.properties)
         archived = archived_instants(self.storage, self.before)
@@ -76,7 +76,7 @@ class LayoutChange:
 
     def clear_old(self) -> None:
         """Deletes the files of the old layout, once the properties name the new one. Safe to repeat."""
-        self._clear(self._old)
+        self._clear_layout(self._old)
 
     @property
     def _old(self) -> Layout:
@@ -86,10 +86,10 @@ class LayoutChange:
     def _new(self) -> Layout:
         return layout_for(self.after)
 
-    def _clear(self, layout: Layout) -> None:
-        """Deletes the state files of a layout that is not the table's, newest first, so that whoever has still read the
-        old properties sees an older state, and never a part of one. The archive of layout 1 stays, as after an upgrade
-        by Apache Hudi."""
+    def _clear_layout(self, layout: Layout) -> None:
+        """Deletes the state files of the layout that the table no longer has, newest first, so that a process that has
+        still read the old properties sees an older state, and never a part of one. The archive of layout 1 stays, as
+        after an upgrade by Apache Hudi."""
         if layout.has_completion_times and not layout.folder.removeprefix(META_FOLDER).strip("/"):
             raise ConfigError(
                 f"Cannot change the timeline layout of the table at {self.storage.uri}: hoodie.timeline.path names no "
@@ -117,12 +117,12 @@ class LayoutChange:
                 completed=file.completed,
                 context=f"{self.storage.uri}/{self._old.path(file.file_name)}",
             )
-        name = self._name(file, action, completions)
+        name = self._new_name(file, action, completions)
         self.storage.put(self._new.path(name), content)
         if file.completed and not self._new.has_completion_times and file.completion_time is not None:
             set_modified(self.storage, self._new.path(name), epoch_ms(file.completion_time, self.zone))
 
-    def _name(self, file: Instant, action: Action, completions: Completions) -> str:
+    def _new_name(self, file: Instant, action: Action, completions: Completions) -> str:
         if file.state is State.REQUESTED:
             return self._new.requested_name(file.time, action)
         if file.state is State.INFLIGHT:
@@ -133,8 +133,8 @@ class LayoutChange:
         return file.state is State.REQUESTED and file.action.comparable is Action.REPLACE_COMMIT
 
     def _action_in_new(self, file: Instant) -> Action:
-        """Since version 8 a pending clustering has a name of its own. Apache Hudi gives it to whatever replaces file
-        groups."""
+        """Returns the action in the new layout: since version 8, a pending clustering has a name of its own. Apache
+        Hudi gives it to all actions that replace file groups."""
         if file.action is not Action.REPLACE_COMMIT or file.completed or not self._new.has_completion_times:
             return file.action
         path = self._old.path(self._old.requested_name(file.time, file.action))
@@ -154,17 +154,17 @@ class LayoutChange:
     def _copy_archive(self, timeline: Timeline, archived: Sequence[ArchivedInstant], completions: Completions) -> int:
         active = {(each.time, each.action.comparable) for each in timeline.completed}
         known = active | (set() if self._new.has_completion_times else self._archived_keys(self.after))
-        wanted = [each for each in archived if _key(each) not in known]
+        wanted = [each for each in archived if _key_of(each) not in known]
         for at in range(0, len(wanted), _AT_ONCE):
             part = wanted[at : at + _AT_ONCE]
-            keys = {_key(each) for each in part}
+            keys = {_key_of(each) for each in part}
             full = archived_instants(
                 self.storage,
                 self.before,
                 ArchiveQuery(
                     since=part[0].time,
                     until=part[-1].time,
-                    chosen=lambda each, keys=keys: _key(each) in keys,  # type: ignore[misc]
+                    chosen=lambda each, keys=keys: _key_of(each) in keys,  # type: ignore[misc]
                     metadata=True,
                     plans=True,
                 ),
@@ -178,11 +178,11 @@ class LayoutChange:
         return len(wanted)
 
     def _archived_keys(self, config: TableConfig) -> set[tuple[str, Action]]:
-        """What the archive of layout 1 has already, from before an upgrade or from a downgrade that died."""
+        """Returns what the archive of layout 1 already has, from before an upgrade or from a downgrade that died."""
         folder = archive_folder(config)
         if not any(info.size for info in self.storage.list(folder) if not info.is_dir):
             return set()
-        return {_key(each) for each in archived_instants(self.storage, config)}
+        return {_key_of(each) for each in archived_instants(self.storage, config)}
 
     def _history_entry(self, archived: ArchivedInstant, completions: Completions) -> HistoryEntry:
         metadata = archived.metadata
@@ -197,7 +197,7 @@ class LayoutChange:
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """When instants completed, as layout 2 needs it.
+    """Completion times of instants, which layout 2 needs.
 
     Layout 1 has only modification times of files, which are those of the copy where a table was copied. A write that
     seems to have completed after a later compaction would put its logs behind that compaction, and count again what it
@@ -209,7 +209,7 @@ class Completions:
 
     @classmethod
     def of(cls, config: TableConfig, timeline: Timeline, archived: Sequence[ArchivedInstant]) -> Completions:
-        """Those of a table."""
+        """Collects the completion times of a table."""
         if not config.is_mor or config.has_completion_times:
             return cls()
         found = {each.time for each in timeline.completed if each.action is Action.COMMIT}
@@ -218,7 +218,7 @@ class Completions:
         return cls(sorted(found))
 
     def at(self, time: InstantTime, found: str | None) -> CompletionTime:
-        """The completion time of an instant, given that in the old layout."""
+        """Returns the completion time of an instant, given the one in the old layout."""
         completion = found or time
         later = bisect_right(self.compactions, time)
         while later < len(self.compactions) and self.compactions[later].startswith(time):
@@ -229,17 +229,17 @@ class Completions:
 
 
 def _counted_once(timeline: Timeline) -> list[Instant]:
-    """The state files, and of several completed ones of an instant the one that counts."""
+    """Returns the state files, with only the completed file that counts for each instant."""
     counted = {each.file_name for each in timeline.completed}
     return [each for each in timeline.files if not each.completed or each.file_name in counted]
 
 
-def _key(archived: ArchivedInstant) -> tuple[str, Action]:
+def _key_of(archived: ArchivedInstant) -> tuple[str, Action]:
     return archived.time, archived.action.comparable
 
 
 def _old_entries(archived: ArchivedInstant) -> Iterator[dict[str, object]]:
-    """The entries of an instant in the archive of layout 1, one for each state."""
+    """Yields the entries of an instant in the archive of layout 1, one for each state."""
     time, context = archived.time, f"the archived {archived.action.value} {archived.time}"
     plan = archived.plan or b""
     values = decode_record(plan, context) if is_container(plan) else {}
@@ -259,7 +259,7 @@ def _old_entries(archived: ArchivedInstant) -> Iterator[dict[str, object]]:
 
 
 def with_changes(config: TableConfig, changes: Mapping[str, str | None]) -> TableConfig:
-    """The properties with changes."""
+    """Returns the properties with changes."""
     kept = {key: value for key, value in config.properties.items() if key not in changes}
     kept.update({key: value for key, value in changes.items() if value is not None})
     return replace(config, properties=kept)

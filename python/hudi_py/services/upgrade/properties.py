@@ -1,4 +1,4 @@
-"""The properties of a table in another version, step by step.
+"""Changes the properties of a table for another version, step by step.
 
 Sources: `SevenToEightUpgradeHandler`, `EightToNineUpgradeHandler`, `NineToEightDowngradeHandler`,
 `EightToSevenDowngradeHandler`, 1.2.0. Apache Hudi applies all steps to the first version's properties; here each step
@@ -35,7 +35,7 @@ from hudi_py.write.table.merging import merges_in_its_own_way, payload_for, repl
 from hudi_py.write.table.properties import stored_in
 
 Changes = Mapping[str, str | None]
-"""Properties to set, and to remove where they are None."""
+"""Properties to set; None removes the property."""
 
 _VERSION: Final = "hoodie.table.version"
 _LAYOUT: Final = "hoodie.timeline.layout.version"
@@ -62,11 +62,11 @@ _OVERWRITE: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload
 _EVENT_TIME: Final = "org.apache.hudi.common.model.EventTimeAvroPayload"
 _MERGE_PROPERTIES: Final = tuple(PROPERTY_PREFIX + key for key in (DELETE_FIELD, DELETE_MARKER, UNAVAILABLE_VALUE))
 _KEPT: Final = frozenset({_PAYLOAD, _KEYGEN_CLASS, _PRECOMBINE, _ORDERING, _PARTITIONS, *_MERGE_PROPERTIES})
-"""Keys whose change is not decided by the version alone, so that each step says what becomes of them."""
+"""Keys whose change does not depend on the version alone, so that each step decides about them."""
 
 
 def changed_properties(config: TableConfig, to: int, options: Options) -> dict[str, str | None]:
-    """The changes of the properties that bring a table to a version. The table may be a metadata table.
+    """Returns the changes of the properties that bring a table to a version. The table may be a metadata table.
 
     Raises:
         ConfigError: an option that says what the properties do not is missing.
@@ -87,7 +87,7 @@ def changed_properties(config: TableConfig, to: int, options: Options) -> dict[s
 
 
 def steps(version: int, to: int) -> list[tuple[int, int]]:
-    """The steps from a version to another one, each between neighbours."""
+    """Returns the steps from a version to another one, each between neighbours."""
     low, high = sorted((version, to))
     path = [each for each in WRITABLE_VERSIONS if low <= each <= high]
     path = path if version <= to else path[::-1]
@@ -95,7 +95,7 @@ def steps(version: int, to: int) -> list[tuple[int, int]]:
 
 
 def check_keys(config: TableConfig, to: int, options: Options) -> None:
-    """Refuse to take a table into or out of version 9 if its keys could be written in two forms.
+    """Refuses to take a table into or out of version 9 if its keys could have been written in two forms.
 
     Raises:
         ConfigError: it has the key generator COMPLEX with one key field, and the options do not say which form it has.
@@ -104,7 +104,7 @@ def check_keys(config: TableConfig, to: int, options: Options) -> None:
     if not crosses or config.is_metadata_table or len(config.record_key_fields) != 1:
         return
     option = table_config.COMPLEX_NEW_ENCODING
-    if _keygen(config) is KeyGeneratorType.COMPLEX and not options.given(option):
+    if _keygen_type(config) is KeyGeneratorType.COMPLEX and not options.given(option):
         raise ConfigError(
             f"Cannot change table '{config.name}' from version {config.version} to {to}: it has the key generator "
             f"COMPLEX with the single key field {config.record_key_fields[0]}, whose keys are 'field:value' in some "
@@ -114,8 +114,8 @@ def check_keys(config: TableConfig, to: int, options: Options) -> None:
         )
 
 
-def _keygen(config: TableConfig) -> KeyGeneratorType | None:
-    """The key generator; None if it is none of Apache Hudi's that can be written."""
+def _keygen_type(config: TableConfig) -> KeyGeneratorType | None:
+    """Returns the key generator; None if it is not one of Apache Hudi's that can be written."""
     try:
         found = parse_keygen(config.keygen_type, config.keygen_class)
     except UnsupportedTableError:
@@ -133,7 +133,7 @@ def _six_to_eight(config: TableConfig, options: Options) -> Changes:
     bootstrap = config.properties.get(_BOOTSTRAP_CLASS, "").rpartition(".")[2]
     if bootstrap in _BOOTSTRAP_TYPES and _BOOTSTRAP_TYPE not in config.properties:
         changes[_BOOTSTRAP_TYPE] = _BOOTSTRAP_TYPES[bootstrap]
-    if _keygen(config) is KeyGeneratorType.CUSTOM:
+    if _keygen_type(config) is KeyGeneratorType.CUSTOM:
         changes[_PARTITIONS] = _typed_partitions(config, options)
     mode, payload = _merging_of_8(config)
     strategy = strategy_of(mode)
@@ -143,12 +143,12 @@ def _six_to_eight(config: TableConfig, options: Options) -> Changes:
 def _type_of_keygen(config: TableConfig) -> str:
     if config.is_metadata_table:
         return _METADATA_KEYGEN_TYPE
-    found = _keygen(config)
+    found = _keygen_type(config)
     return "USER_PROVIDED" if found is None else found.value
 
 
 def _typed_partitions(config: TableConfig, options: Options) -> str:
-    """The partition fields with their types, which version 6 does not store."""
+    """Returns the partition fields with their types, which version 6 does not store."""
     given = options.get(table_config.PARTITION_PATH)
     typed = given if all(":" in each for each in given) and given else config.typed_partition_fields
     names = tuple(each.split(":", 1)[0] for each in typed)
@@ -163,7 +163,7 @@ def _typed_partitions(config: TableConfig, options: Options) -> str:
 
 
 def _merging_of_8(config: TableConfig) -> tuple[str, str]:
-    """Merge mode and payload class of a table of version 6 in version 8.
+    """Returns merge mode and payload class in version 8 for a table of version 6.
 
     Tables with logs and an ordering field compare it among log records whatever the payload class, so they get event
     time, as from Apache Hudi. It also takes EventTimeAvroPayload for commit time without logs, which would change which
@@ -205,7 +205,8 @@ def _eight_to_nine(config: TableConfig, options: Options) -> Changes:
 
 
 def _merge_properties(payload: str) -> Changes:
-    """What stands for a payload class with its own way of merging in version 9, besides its mode."""
+    """Returns the properties that replace a payload class with its own way of merging in version 9, besides its
+    mode."""
     replacement = replacement_of(payload)
     assert replacement is not None, payload
     changes: dict[str, str | None] = {}
@@ -241,7 +242,7 @@ def _nine_to_eight(config: TableConfig, options: Options) -> Changes:
 
 
 def _payload_of_8(config: TableConfig, mode: str) -> str:
-    """The payload class of a table of version 9 that merges by mode."""
+    """Returns the payload class for a table of version 9 that merges by mode."""
     legacy = config.properties.get(_LEGACY_PAYLOAD, "").strip()
     if legacy:
         return legacy
@@ -267,7 +268,7 @@ def _eight_to_six(config: TableConfig, options: Options) -> Changes:
         changes[_PAYLOAD] = payload_for(config.merge_mode, "", (), None)
     if config.is_metadata_table:
         return {**changes, _KEYGEN_CLASS: _METADATA_KEYGEN}
-    keygen = _keygen(config)
+    keygen = _keygen_type(config)
     if keygen is not None and not config.keygen_class:
         changes[_KEYGEN_CLASS] = keygen.java_class
     if keygen is KeyGeneratorType.CUSTOM:

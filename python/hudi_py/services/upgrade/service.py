@@ -56,7 +56,7 @@ class VersionReport(ServiceReport):
     target: int = 0
     """The version afterwards."""
     steps: tuple[str, ...] = ()
-    """What it does, in order."""
+    """The steps, in order."""
     limits: tuple[str, ...] = ()
     """What older readers and writers can no longer do, and what is lost."""
     undo: str = ""
@@ -66,7 +66,7 @@ class VersionReport(ServiceReport):
     num_instants: int = 0
     """Active instants that were copied to another layout."""
     num_archived: int = 0
-    """Archived ones."""
+    """Archived instants that were copied."""
 
     def _summary(self) -> Iterator[str]:
         if self.steps:
@@ -78,7 +78,7 @@ class VersionReport(ServiceReport):
 def upgrade(
     context: ServiceContext, instant: str | None = None, *, to: int = _NEWEST, dry_run: bool = False
 ) -> VersionReport:
-    """Bring the table to a newer version, by default the newest.
+    """Upgrades the table to a newer version, by default the newest.
 
     Args:
         instant: must be None.
@@ -96,17 +96,17 @@ def upgrade(
 def downgrade(
     context: ServiceContext, instant: str | None = None, *, to: int = 0, dry_run: bool = False
 ) -> VersionReport:
-    """Bring the table to an older version, 8 or 6. For the rest see `upgrade`."""
+    """Downgrades the table to an older version, 8 or 6. For the rest see `upgrade`."""
     return _VersionChange(context, to, "downgrade").run(dry_run)
 
 
 class _VersionChange:
-    """One call."""
+    """A single call."""
 
     def __init__(self, context: ServiceContext, to: int, name: str) -> None:
         self._context = replace(context, session=context.session.reread())
         self._config = self._context.session.config
-        self._to = to
+        self._version_argument = to
         self._name = name
         config, wrong = self._config, ""
         if to not in WRITABLE_VERSIONS:
@@ -126,23 +126,23 @@ class _VersionChange:
         return self._context.storage
 
     def run(self, dry_run: bool) -> VersionReport:
-        context, config, to = self._context, self._config, self._to
+        context, config, to = self._context, self._config, self._version_argument
         if config.version == to:
             if not dry_run:
                 with context.locked(self._purpose):
-                    self._sweep(self._storage, config)
+                    self._sweep_leftovers(self._storage, config)
                     self._sweep_metadata(to)
             return VersionReport(self._name, None, None, f"the table has version {to} already", to, to)
-        report = self._planned(context.state())
+        report = self._plan_change(context.state())
         if dry_run:
             return replace(report, reason="this was a dry run")
         for _ in range(_ATTEMPTS):
-            if self._compacts(config):
-                self._compact()
+            if self._needs_compaction(config):
+                self._compact_logs()
             with recovered(context.session, self._purpose) as table:
-                if self._obstacles(table):
+                if self._has_obstacles(table):
                     continue
-                copied = self._change(table)
+                copied = self._change_version(table)
                 _log.info("%s: %s", self._storage.uri, report)
                 return replace(report, num_instants=copied.instants, num_archived=copied.archived)
         raise ConflictError(
@@ -154,41 +154,41 @@ class _VersionChange:
 
     @property
     def _purpose(self) -> str:
-        return f"{self._name} the table to version {self._to}"
+        return f"{self._name} the table to version {self._version_argument}"
 
     @property
-    def _moves(self) -> bool:
-        """Whether the timeline gets another layout."""
-        return self._config.has_completion_times != TableConfig.of_version(self._to).has_completion_times
+    def _moves_timeline(self) -> bool:
+        """Whether the timeline moves to another layout."""
+        return self._config.has_completion_times != TableConfig.of_version(self._version_argument).has_completion_times
 
-    def _planned(self, state: TableState) -> VersionReport:
-        """What would be done.
+    def _plan_change(self, state: TableState) -> VersionReport:
+        """Plans the change.
 
         Raises:
             ConfigError, ConflictError, UnsupportedTableError: it cannot be done.
         """
         config = state.config
-        check_keys(config, self._to, self._context.options)
-        changes = changed_properties(config, self._to, self._context.options)
+        check_keys(config, self._version_argument, self._context.options)
+        changes = changed_properties(config, self._version_argument, self._context.options)
         self._check_pending(state)
         back = "downgrade" if self._name == "upgrade" else "upgrade"
         return VersionReport(
             self._name,
             None,
             source=config.version,
-            target=self._to,
-            steps=tuple(self._steps(state)),
-            limits=tuple(self._limits(config)),
+            target=self._version_argument,
+            steps=tuple(self._planned_steps(state)),
+            limits=tuple(self._describe_limits(config)),
             undo=f"hudi-py {back} PATH --to {config.version}",
             properties=changes,
         )
 
-    def _steps(self, state: TableState) -> Iterator[str]:
+    def _planned_steps(self, state: TableState) -> Iterator[str]:
         config, timeline = state.config, state.timeline
         writes = PendingPlans(state.storage, timeline).writes
         if writes:
             yield f"{counted(len(writes), 'pending write')} rolled back, unless under way"
-        if self._compacts(config):
+        if self._needs_compaction(config):
             pending = [
                 each.time for each in timeline.pending if each.action in (Action.COMPACTION, Action.LOG_COMPACTION)
             ]
@@ -199,15 +199,15 @@ class _VersionChange:
                 yield f"{counted(groups, 'file group')} with logs compacted"
         if FILES in config.metadata_partitions:
             yield "the metadata table brought to the same version, without indexes that the version does not know"
-        if self._moves:
-            folder = layout_for(with_changes(config, {_LAYOUT: "1" if self._to < 8 else "2"})).folder
+        if self._moves_timeline:
+            folder = layout_for(with_changes(config, {_LAYOUT: "1" if self._version_argument < 8 else "2"})).folder
             yield f"{counted(len(timeline.instants), 'instant')} and all archived ones copied to {folder}"
         yield "hoodie.properties replaced: from then on the table has the new version"
-        if self._moves:
+        if self._moves_timeline:
             yield f"the files of the old timeline in {timeline.layout.folder} deleted"
 
-    def _limits(self, config: TableConfig) -> Iterator[str]:
-        for source, target in steps(config.version, self._to):
+    def _describe_limits(self, config: TableConfig) -> Iterator[str]:
+        for source, target in steps(config.version, self._version_argument):
             if target > source:
                 yield f"Apache Hudi before {_FIRST_RELEASES[target]} can no longer read or write the table"
                 undefined = target == 9 and COLUMN_STATS not in read_definitions(self._storage, config)
@@ -217,13 +217,13 @@ class _VersionChange:
                 yield "indexes with records of version 9 are dropped: create them again, or let writes do it"
         if config.is_mor and self._merges_otherwise(config):
             yield "time travel to before the change merges logs as the new version does, and is refused where it cannot"
-        if not self._moves:
+        if not self._moves_timeline:
             return
         yield (
             "streams and incremental readers go on from their last time, which may give them the commits of the last "
             "moments again"
         )
-        if self._to >= 8:
+        if self._version_argument >= 8:
             yield "completion times of old commits are the modification times of their files"
             return
         if can_set_modified(self._storage):
@@ -245,18 +245,18 @@ class _VersionChange:
 
     # -- what comes before ----------------------------------------------------------------------------------------
 
-    def _compacts(self, config: TableConfig) -> bool:
-        """Whether logs have to be merged first: the new version gives them other names, or merges them otherwise."""
-        return config.is_mor and (self._moves or self._merges_otherwise(config))
+    def _needs_compaction(self, config: TableConfig) -> bool:
+        """Returns whether logs have to be merged first, because the new version names or merges them differently."""
+        return config.is_mor and (self._moves_timeline or self._merges_otherwise(config))
 
     def _merges_otherwise(self, config: TableConfig) -> bool:
-        after = with_changes(config, changed_properties(config, self._to, self._context.options))
+        after = with_changes(config, changed_properties(config, self._version_argument, self._context.options))
         try:
             return merge_settings(config) != merge_settings(after)
         except UnsupportedTableError:  # a class of the user's own, which stays
             return False
 
-    def _compact(self) -> None:
+    def _compact_logs(self) -> None:
         context = self._context
         options = context.options.replace({compaction_config.STRATEGY: "UnBoundedCompactionStrategy"})
         own = replace(context, session=context.session.reread(), options=options)
@@ -266,14 +266,14 @@ class _VersionChange:
                 run(LogCompaction(), own, instant.time)
         run_all(Compaction(always=True), own)
 
-    def _obstacles(self, table: LockedTable) -> bool:
-        """Whether logs or plans of compactions are left, which must not be there.
+    def _has_obstacles(self, table: LockedTable) -> bool:
+        """Returns whether there are still logs or plans of compactions, which the change does not allow.
 
         Raises:
             ConflictError: a pending clustering keeps them from being compacted, or an index is being built.
         """
         self._check_pending(table)
-        if not self._compacts(table.config):
+        if not self._needs_compaction(table.config):
             return False
         if any(each.action in (Action.COMPACTION, Action.LOG_COMPACTION) for each in table.timeline.pending):
             return True
@@ -282,7 +282,7 @@ class _VersionChange:
         clustering = table.plans.of(Action.CLUSTERING, Action.REPLACE_COMMIT)
         if not clustering:
             return True
-        if self._to >= 8 and not self._merges_otherwise(table.config):
+        if self._version_argument >= 8 and not self._merges_otherwise(table.config):
             return False
         raise ConflictError(
             f"Cannot {self._purpose} at {self._storage.uri}: the pending clustering {clustering[0].time} has file "
@@ -292,22 +292,22 @@ class _VersionChange:
 
     # -- the change -----------------------------------------------------------------------------------------------
 
-    def _change(self, table: LockedTable) -> Copied:
+    def _change_version(self, table: LockedTable) -> Copied:
         context, storage = self._context, self._storage
         context.progress.phase(f"{self._name.removesuffix('e')}ing")
-        config = table.session.metadata.convert(table.session, table.timeline, self._to)
+        config = table.session.metadata.convert(table.session, table.timeline, self._version_argument)
         if FILES in config.metadata_partitions:
             own = FolderStorage(storage, METADATA_TABLE)
             own_config = load_table_config(own)
-            if own_config.version != self._to:
-                self._move(own, own_config)
-        copied = self._move(storage, config)
+            if own_config.version != self._version_argument:
+                self._change_table(own, own_config)
+        copied = self._change_table(storage, config)
         forget_checked(storage)
         return copied
 
-    def _move(self, storage: Storage, config: TableConfig) -> Copied:
-        """Changes one table: copies, then its properties, then what it was made of."""
-        changes = changed_properties(config, self._to, self._context.options)
+    def _change_table(self, storage: Storage, config: TableConfig) -> Copied:
+        """Changes one table: copies its timeline, replaces its properties, and deletes the old timeline."""
+        changes = changed_properties(config, self._version_argument, self._context.options)
         after, copied = with_changes(config, changes), Copied()
         change = LayoutChange(storage, config, after, self._context.session.zone, self._context.threads)
         moves = config.layout != after.layout
@@ -320,8 +320,8 @@ class _VersionChange:
             change.clear_old()
         return copied
 
-    def _sweep(self, storage: Storage, config: TableConfig) -> None:
-        """Removes what a change left that died after it had replaced the properties."""
+    def _sweep_leftovers(self, storage: Storage, config: TableConfig) -> None:
+        """Removes what is left of a change that died after it had replaced the properties."""
         other = with_changes(config, {_LAYOUT: "1" if config.has_completion_times else "2"})
         LayoutChange(storage, other, config, self._context.session.zone, self._context.threads).clear_old()
 
@@ -330,7 +330,7 @@ class _VersionChange:
         if FILES in self._config.metadata_partitions:
             config = load_table_config(own)
             if config.version == version:
-                self._sweep(own, config)
+                self._sweep_leftovers(own, config)
 
 
 def _groups_with_logs(view: FileSystemView) -> int:
@@ -342,14 +342,14 @@ def _steps_after_commit(options: Options, config: TableConfig) -> Iterator[Step]
         yield Step("upgrade", lambda context, _: found if (found := upgrade(context)).steps else None)
 
 
-def _to(versions: str) -> Argument:
+def _version_argument(versions: str) -> Argument:
     return Argument("to", int, f"the version, {versions}")
 
 
 _DRY_RUN: Final = Argument("dry_run", bool, "whether only to report what would be done, and what it means")
 
 
-def _described(
+def _describe_service(
     name: str, help_: str, run_: Any, versions: str, after_commit: AfterCommitRule | None = None
 ) -> Service[VersionReport]:
     return Service(
@@ -358,17 +358,17 @@ def _described(
         run=run_,
         command=name,
         instant=InstantArgument.REFUSED,
-        arguments=(_to(versions), _DRY_RUN),
+        arguments=(_version_argument(versions), _DRY_RUN),
         asks="change its version, which older releases may not read",
         after_commit=after_commit,
     )
 
 
-UPGRADE: Final = _described(
+UPGRADE: Final = _describe_service(
     "upgrade",
     "Brings the table to a newer version",
     upgrade,
     "8 or 9, by default 9",
     AfterCommitRule(_steps_after_commit),
 )
-DOWNGRADE: Final = _described("downgrade", "Brings the table to an older version", downgrade, "8 or 6")
+DOWNGRADE: Final = _describe_service("downgrade", "Brings the table to an older version", downgrade, "8 or 6")
