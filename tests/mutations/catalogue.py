@@ -272,8 +272,8 @@ MUTATIONS: Final = (
     Mutation(
         "lock in DynamoDB: errors of botocore are let through",
         CORE + "transaction/locks/dynamodb.py",
-        "        with self._answering():\n            item = self._item() if held else None\n",
-        "        item = self._item() if held else None\n",
+        "        with self._convert_errors():\n            item = self._read_item() if held else None\n",
+        "        item = self._read_item() if held else None\n",
         "tests/stores/test_credentials.py::test_a_lock_in_dynamodb_that_does_not_answer",
         "make stores",
     ),
@@ -680,7 +680,7 @@ MUTATIONS: Final = (
     Mutation(
         "lock in DynamoDB: the lease of another is not waited for",
         CORE + "transaction/locks/dynamodb.py",
-        '        if now - self._seen[1] <= int(_text(item, "leaseDuration")) / 1000:\n',
+        '        if now - self._seen[1] <= int(_text_of(item, "leaseDuration")) / 1000:\n',
         "        if now < self._seen[1]:\n",
         "tests/stores/test_locks.py::test_the_item_in_dynamodb_is_that_of_amazons_client",
         "make stores",
@@ -1063,7 +1063,7 @@ MUTATIONS: Final = (
     Mutation(
         "conflicts: another completed write is no conflict",
         CORE + "transaction/conflicts/policy.py",
-        '                raise _conflict(own, instant, f"({metadata.operation}) has been completed", _AGAIN)\n',
+        '                raise _conflict_error(own, instant, f"({metadata.operation}) has been completed", _AGAIN)\n',
         "                continue\n",
         "tests/unit/transaction/test_conflicts.py",
     ),
@@ -1315,7 +1315,7 @@ MUTATIONS: Final = (
     Mutation(
         "conflicts: a commit that was read and rolled back since is not missed",
         CORE + "transaction/conflicts/seen.py",
-        "    if seen.time and not _has(timeline, seen):\n",
+        "    if seen.time and not _still_has(timeline, seen):\n",
         "    if seen.time and False:\n",
         "tests/unit/write/test_seen.py",
     ),
@@ -1567,7 +1567,7 @@ MUTATIONS: Final = (
     Mutation(
         "optimistic: a rollback that another engine carries out is finished",
         CORE + "transaction/recovery/failed_writes.py",
-        "            continue  # Apache Hudi carries rollbacks out without the lock\n",
+        "            continue  # Apache Hudi executes rollbacks without the lock\n",
         "            pass\n",
         "tests/unit/transaction/test_optimistic.py",
     ),

@@ -1,1 +1,2 @@
-"""The life cycle of an action on a table: begun, checked against other writers, completed or undone. No rows here."""
+"""Implements the life cycle of an action on a table: begun, checked against other writers, completed or undone. Knows
+nothing about rows."""

@@ -1,4 +1,4 @@
-"""How every action ends: recorded in the metadata table, then completed on the timeline.
+"""Ends an action: records it in the metadata table, then completes it on the timeline.
 
 Only the order matters. Readers rely on the completed file alone, so everything they need is written before it: the data
 files, then their records in the metadata table. Maintenance follows, and its failures change nothing.
@@ -22,28 +22,28 @@ from hudi_py.transaction.session import LockedTable
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """An action that was completed."""
+    """A completed action."""
 
     instant: InstantTime
     completion_time: CompletionTime | None
-    """None on timeline layout 1, which stores none."""
+    """None on timeline layout 1, which does not store completion times."""
     dropped_metadata_partitions: tuple[str, ...] = ()
     timeline: Timeline | None = field(default=None, compare=False, repr=False)
-    """The table's timeline with the action; None if it had been completed before."""
+    """The table's timeline including the action; None if it had been completed before."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockedAction:
-    """An action as the holder of the table lock moves it along the timeline: requested, inflight, completed.
+    """An action that the holder of the table lock moves along the timeline: requested, inflight, completed.
 
-    One that writes data files is carried out in attempts, see `attempt`.
+    An action that writes data files is executed in attempts, see `attempt`.
     """
 
     table: LockedTable
-    """The own files of the action need not be on its timeline."""
+    """The timeline of this table need not contain the action's own files."""
     instant: InstantTime
     action: Action
-    """That of the pending files, such as `COMPACTION`."""
+    """The action of the pending files, such as `COMPACTION`."""
 
     @property
     def layout(self) -> Layout:
@@ -56,7 +56,7 @@ class LockedAction:
         return found if found is not None and found.completed else None
 
     def check_pending(self) -> Instant:
-        """Return the pending instant. Raises ConfigError if there is none."""
+        """Returns the pending instant. Raises ConfigError if there is none."""
         pending = self.table.plans.of(self.action)
         for each in pending:
             if each.time == self.instant:
@@ -68,21 +68,21 @@ class LockedAction:
         )
 
     def request(self, content: bytes) -> None:
-        """Store the plan. Raises ConflictError if the instant was requested with another."""
+        """Stores the plan. Raises ConflictError if the instant was requested with another plan."""
         request(self.table.storage, self.layout, self.instant, self.action, content)
 
     def begin(self, content: bytes = b"", *, requested: bool = False) -> None:
-        """Move the action to inflight, see `instants.begin`."""
+        """Moves the action to inflight, see `instants.begin`."""
         begin(self.table.storage, self.layout, self.instant, self.action, content, requested=requested)
 
     def remove(self) -> None:
-        """Delete the files of the pending action. Idempotent."""
+        """Deletes the files of the pending action. Idempotent."""
         remove_pending(self.table.storage, self.layout, self.instant, self.action)
 
     def complete(
         self, content: bytes, change: TableChange | None, *, in_between: Callable[[], None] | None = None
     ) -> CommitResult:
-        """Complete the inflight action: metadata table, completed file, services of the metadata table.
+        """Completes the inflight action: metadata table, completed file, services of the metadata table.
 
         Args:
             content: content of the completed file.
@@ -101,11 +101,11 @@ class LockedAction:
             in_between()
             timeline = session.timeline()
         if not session.layout.has_completion_times and isinstance(session.storage, ConditionalStorage):
-            # the file's modification time, in whole seconds, is its completion time
+            # the modification time of the file, in whole seconds, is its completion time
             session.clock.wait_second(self.instant)
         completion = session.clock.next_completion(timeline, self.instant)
         if session.settings.optimistic and session.layout.has_completion_times:
-            session.clock.wait_skew()  # puts the next writer's clock past it, as Apache Hudi's writers expect
+            session.clock.wait_skew()  # moves the next writer's clock past it, as Apache Hudi's writers expect
         self.table.lock.check()
         done = complete(session.storage, session.layout, self.instant, self.action, completion, content)
         timeline = timeline.plus(done)

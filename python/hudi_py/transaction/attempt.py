@@ -88,15 +88,15 @@ class RunningAction(ABC):
         """Whether `keep_sidecar` keeps what this process knows of data files until the action completes."""
 
     def keep_sidecar(self, sidecar: Sidecar, path: str) -> None:
-        """Keep the sidecar of a data file, given by its path in the table, in memory if there is room."""
+        """Keeps the sidecar of a data file in memory, if there is room. `path` is the file's path in the table."""
         sidecar.hold(self.storage, self.sidecars, path)
 
     @abstractmethod
     def start(self) -> None:
-        """Keep the heartbeat alive from this process. Raises RolledBackError if the attempt was given up."""
+        """Keeps the heartbeat alive from this process. Raises RolledBackError if the attempt was given up."""
 
     def rest(self) -> None:
-        """Stop this process's heartbeat; the action stays pending. Idempotent."""
+        """Stops this process's heartbeat; the action stays pending. Idempotent."""
         self._heartbeat.stop()
 
     def __enter__(self: RunningT) -> RunningT:
@@ -113,11 +113,11 @@ class RunningAction(ABC):
         finally:
             self.rest()
 
-    def _on(self, table: LockedTable) -> LockedAction:
-        """The action, which the holder of the lock moves along the timeline."""
+    def _lock_action(self, table: LockedTable) -> LockedAction:
+        """Returns the action as one that the holder of the lock moves along the timeline."""
         return LockedAction(table, self.instant, self.attempt.action)
 
-    def _publish(
+    def _publish_attempt(
         self,
         table: LockedTable,
         metadata: CommitMetadata,
@@ -126,7 +126,7 @@ class RunningAction(ABC):
         ids: ColumnIds | None = None,
         knows_keys: bool = False,
     ) -> CommitResult:
-        """Complete the attempt, to which the instant belongs, under the table lock: from now on no file is published,
+        """Completes the attempt, which owns the instant, under the table lock. No file can be published from now on,
         and files without statistics are removed.
 
         Args:
@@ -148,7 +148,7 @@ class RunningAction(ABC):
             attempt.instant, attempt.action.comparable, metadata, sidecars=sidecars, knows_keys=knows_keys
         )
         content = encode_commit_metadata(metadata, table.timeline.layout, action=attempt.action, completed=True)
-        return self._on(table).complete(content, change)
+        return self._lock_action(table).complete(content, change)
 
 
 class PlannedAction(RunningAction):
@@ -156,7 +156,7 @@ class PlannedAction(RunningAction):
 
     @classmethod
     def begin(cls, table: LockedTable, instant: InstantTime, action: Action, *, local: bool) -> PlannedAction:
-        """Move a plan to inflight for a new attempt, after removing what a dead attempt left behind.
+        """Moves a plan to inflight for a new attempt, after removing what a dead attempt left behind.
 
         Args:
             local: whether this process lives until the attempt is over, so that its death ends the attempt. Otherwise
@@ -178,15 +178,15 @@ class PlannedAction(RunningAction):
             storage.put_if_absent(owner_path(instant), owner.to_json().encode())
             claim(storage, begun.attempt)
             begun._heartbeat.first_beat()
-            begun._on(table).begin()
-        except BaseException:  # whatever the cause, this process no longer works on it
+            begun._lock_action(table).begin()
+        except BaseException:  # whatever happened, this process no longer works on it
             begun.end()
             raise
         return begun
 
     @property
     def keeps_sidecars(self) -> bool:
-        """See `RunningAction.keeps_sidecars`. Only the process that will commit does."""
+        """See `RunningAction.keeps_sidecars`. True only in the process that will commit."""
         owner = self.attempt.owner.process
         return owner is not None and owner == process_identity()
 
@@ -196,7 +196,7 @@ class PlannedAction(RunningAction):
         try:
             self._heartbeat.start()
         except RolledBackError:
-            # a process that considers an attempt dead undoes it under the table lock, so none did and none will
+            # a process that considers an attempt dead undoes it under the table lock, so nobody did and nobody will
             with consistent(self.session, f"continue the {self.attempt}"):
                 check_open(self.storage, self.attempt)
                 self._heartbeat.first_beat()
@@ -205,7 +205,7 @@ class PlannedAction(RunningAction):
     def commit(
         self, metadata: CommitMetadata, *, first: Callable[[LockedTable], None] | None = None
     ) -> tuple[CommitResult, CommitMetadata]:
-        """Complete the action. Idempotent. Return the metadata with which it was completed.
+        """Completes the action, and returns the metadata with which it was completed. Idempotent.
 
         Args:
             first: called under the lock once it is known that the action can be completed.
@@ -217,7 +217,7 @@ class PlannedAction(RunningAction):
         """
         storage, attempt = self.storage, self.attempt
         with consistent(self.session, f"commit the {attempt}") as table:
-            done = self._on(table).completed
+            done = self._lock_action(table).completed
             if done is not None:
                 completion = table.session.completion_shown(done.completion_time)
                 found = read_commit_metadata(storage, table.timeline.layout, done)
@@ -233,14 +233,14 @@ class PlannedAction(RunningAction):
             if first is not None:
                 first(table)
             held = self.sidecars if holds_sidecars(storage, self.sidecars) else ""
-            completed = self._publish(table, metadata, sidecars=held)
+            completed = self._publish_attempt(table, metadata, sidecars=held)
         forget_write(storage, self.instant)
         self.end()
         release_sidecars(storage, self.sidecars)
         return completed, metadata
 
     def give_up(self) -> None:
-        """Undo a failed attempt, unless it was completed or belongs to another process. The plan stays."""
+        """Undoes a failed attempt, unless it was completed or belongs to another process. The plan stays."""
         storage, attempt = self.storage, self.attempt
         release_sidecars(storage, self.sidecars)
         try:
@@ -253,7 +253,7 @@ class PlannedAction(RunningAction):
             self.end()
 
     def end(self) -> None:
-        """Note that this process is no longer at work on the attempt. Idempotent."""
+        """Records that this process no longer works on the attempt. Idempotent."""
         end_work(self.attempt.owner.id)
 
 

@@ -1,4 +1,4 @@
-"""The ids of a table's columns, which every write to a table with schema on read stores again.
+"""The ids of a table's columns. Every write to a table with schema on read stores them again.
 
 Source: `BaseHoodieWriteClient.saveInternalSchema` and `commitTableChange` (1.2.0).
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ColumnIds:
-    """The schema that a write leaves, with ids. Pickles."""
+    """The schema after a write, with column ids. Pickles."""
 
     schema: InternalSchema
     """`UNSAVED` if the write changes it."""
@@ -30,22 +30,22 @@ class ColumnIds:
     """Earlier versions, oldest first, that the table does not have yet."""
 
     def of_write(self, instant: InstantTime) -> ColumnIds:
-        """As the write of an instant stores it."""
+        """Returns the ids in the form in which the write of an instant stores them."""
         return replace(self, schema=replace(self.schema, version_id=int(instant))) if self.changes else self
 
     @property
     def changes(self) -> bool:
-        """Whether the write changes the schema, and has not got its instant yet."""
+        """Whether the write changes the schema and does not have its instant yet."""
         return self.schema.version_id == UNSAVED
 
     def of_table(self, storage: Storage, timeline: Timeline) -> ColumnIds:
-        """The newest that a completed write has stored, instead of those of this write."""
+        """Returns the newest ids that a completed write has stored, instead of those of this write."""
         newest = newest_history(storage, timeline)
         return self if newest is None else ColumnIds(newest.versions[-1])
 
     def extra(self, schema_json: str) -> dict[str, str]:
-        """The schemas in a commit's extra metadata. `schema_json`: an Avro record; it gets meta columns here, as with
-        Apache Hudi."""
+        """Returns the schemas for a commit's extra metadata. `schema_json`: an Avro record; it gets meta columns here,
+        as in Apache Hudi."""
         record = json.loads(schema_json)
         whole = {**record, "fields": with_meta_fields(record["fields"])}
         text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False)

@@ -1,4 +1,5 @@
-"""The state shared by the processes of one write, and the planning of a write, also of one that makes its table."""
+"""The state shared by the processes of one write, and the planning of writes, including those that create their
+table."""
 
 from __future__ import annotations
 
@@ -30,47 +31,47 @@ _LATER = frozenset(
         *("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"),
     }
 )
-"""Properties that say nothing about what a table was created as."""
+"""Properties that do not describe how a table was created."""
 
 
 def same_settings(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether two tables were created alike, by their properties."""
-    return _settings(one) == _settings(other)
+    """Returns whether two tables were created with the same settings, judging by their properties."""
+    return _creation_settings(one) == _creation_settings(other)
 
 
-def check_not_made_anew(session: TableSession, known: TableConfig, table: TableConfig) -> None:
-    """Refuses to write to a table that was made anew since the write read its properties.
+def check_not_recreated(session: TableSession, known: TableConfig, table: TableConfig) -> None:
+    """Refuses to write to a table that was recreated since the write read its properties.
 
     Args:
         known: the properties that the write goes by.
         table: the properties under the table lock.
 
     Raises:
-        ConflictError: the table was made anew with other settings.
+        ConflictError: the table was recreated with other settings.
     """
     mark = known.properties.get(FIRST_WRITE)
     if mark is None or table.properties.get(FIRST_WRITE) == mark:
         return
     if not same_settings(known.properties, table.properties):
         raise ConflictError(
-            f"Cannot write to {session.storage.uri}: another writer has meanwhile made the table anew, with other "
-            "settings; write again with the settings of the table"
+            f"Cannot write to {session.storage.uri}: another writer has recreated the table in the meantime, with "
+            "other settings; write again with the settings of the table"
         )
 
 
 def note_first_commit(table: LockedTable, instant: InstantTime) -> None:
-    """Removes the mark, after a commit and under its lock: from now on the table stays. The first of two commits of a
-    bootstrap leaves it."""
+    """Removes the mark of a new table, after a commit and under its lock: from now on the table stays. The first of two
+    commits of a bootstrap keeps the mark."""
     properties = table.config.properties
     if FIRST_WRITE not in properties or (BOOTSTRAP_COPIES in properties and instant < FULL_INSTANT):
         return
     try:
         update_table_config(table.session.storage, {FIRST_WRITE: None, BOOTSTRAP_COPIES: None})
-    except HudiError as error:  # it does no harm to a table with commits, and the write is committed
+    except HudiError as error:  # harmless for a table with commits, and the write is committed
         _log.warning("the mark %s stays in the properties of the table: %s", FIRST_WRITE, first_line(error))
 
 
-def _settings(properties: Mapping[str, str]) -> dict[str, str]:
+def _creation_settings(properties: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in properties.items() if key not in _LATER}
 
 
@@ -106,7 +107,7 @@ def prepared(session: TableSession, action: Action, purpose: str) -> Iterator[Lo
     _check_action(action)
     session.metadata.check(session)
     with recovered(session, purpose, beside=True, keep_failed=session.settings.keeps_failed_writes) as table:
-        check_not_made_anew(session, session.config, table.config)
+        check_not_recreated(session, session.config, table.config)
         config = session.metadata.prepare(table.session, table.timeline)
         yield replace(table, config=config, session=table.session.at(config))
 

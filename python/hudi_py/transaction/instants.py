@@ -1,4 +1,5 @@
-"""State files of instants: written atomically and only if absent, so of two writers with the same instant one fails."""
+"""Writes the state files of instants, atomically and only if absent, so that of two writers with the same instant one
+fails."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def begin(
     requested: bool = False,
 ) -> None:
     """Moves a requested instant to inflight; an inflight one stays as it is. `requested`: the caller has just requested
-    it, under the lock that it holds.
+    it, under a lock that it still holds.
 
     Raises:
         ConflictError: the instant is not requested: it was rolled back, or never planned.
@@ -97,7 +98,7 @@ def complete(
             instant=time,
         )
     storage.sync()
-    if not _create(storage, join_path(layout.folder, name), content):
+    if not _create_file(storage, join_path(layout.folder, name), content):
         raise ConflictError(
             f"Cannot complete the {action.value} {time}: {name} already exists, so another writer has completed it; "
             "write again",
@@ -108,8 +109,9 @@ def complete(
     return Instant(time, action.comparable, State.COMPLETED, name, completion)
 
 
-def _create(storage: Storage, path: str, content: bytes) -> bool:
-    """`put_if_absent` for content that must not be written twice; returns True also if only the answer was lost."""
+def _create_file(storage: Storage, path: str, content: bytes) -> bool:
+    """Writes content that must not be written twice with `put_if_absent`; also returns True if only the response was
+    lost."""
     try:
         return storage.put_if_absent(path, content)
     except OSError:

@@ -1,4 +1,4 @@
-"""Marker files: the data files an instant may have written (`DirectWriteMarkers`, `MarkerUtils`, 1.2.0).
+"""Marker files name the data files that an instant may have written (`DirectWriteMarkers`, `MarkerUtils`, 1.2.0).
 
 hudi-py writes DIRECT markers: an empty file `.hoodie/.temp/<instant>/<partition>/<data file>.marker.<type>`. Java's
 default, TIMELINE_SERVER_BASED, stores the same names as lines of `MARKERS<n>` files; both are read.
@@ -20,7 +20,7 @@ _MARKER = re.compile(r"(?P<path>.+)\.marker\.(?P<type>CREATE|MERGE|APPEND)", re.
 _SERVER_TYPE = "MARKERS.type"
 _SERVER_FILE = re.compile(r"MARKERS\d+", re.ASCII)
 _END_OF_LINE = re.compile(r"(?:(?<=\.marker\.CREATE)|(?<=\.marker\.APPEND)|(?<=\.marker\.MERGE))\n")
-"""Paths may contain line feeds: only one after a marker's name ends it."""
+"""Paths may contain line feeds: only a line feed after a marker's name ends the line."""
 
 
 class MarkerType(str, Enum):
@@ -34,7 +34,7 @@ class MarkerType(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """One data file that an instant may have written."""
+    """A data file that an instant may have written."""
 
     path: str
     """Path of the data file, relative to the base path."""
@@ -42,12 +42,12 @@ class Marker:
 
 
 def marker_path(instant: InstantTime, path: str, type: MarkerType) -> str:
-    """Path of the direct marker of the data file `path`."""
+    """Returns the path of the direct marker of the data file `path`."""
     return f"{marker_folder(instant)}/{path}.marker.{type.value}"
 
 
 def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] | None:
-    """The instant's markers of either kind, sorted by path; None if it has no marker folder.
+    """Reads the instant's markers of either kind, sorted by path; None if it has no marker folder.
 
     Raises:
         CorruptFileError: a file in the marker folder is not a marker.
@@ -59,7 +59,7 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] |
     names = {info.path[len(folder) + 1 :] for info in files}
     if _SERVER_TYPE in names:
         files_of_server = (name for name in names if _SERVER_FILE.fullmatch(name))
-        names = {line for name in files_of_server for line in _lines(storage.read(f"{folder}/{name}"))}
+        names = {line for name in files_of_server for line in _marker_names(storage.read(f"{folder}/{name}"))}
     markers: list[Marker] = []
     for name in sorted(names):
         found = _MARKER.fullmatch(name)
@@ -76,7 +76,7 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] |
 
 
 def has_marker(storage: Storage, instant: InstantTime, partition: PartitionPath, file_id: FileId) -> bool:
-    """Whether an instant has a marker of either kind for a file group."""
+    """Returns whether an instant has a marker of either kind for a file group."""
     folder = marker_folder(instant)
     starts = (f"{file_id}_", f".{file_id}_")  # a base file, a log file
     if any(info.name.startswith(starts) for info in storage.list(join_path(folder, partition))):
@@ -87,8 +87,8 @@ def has_marker(storage: Storage, instant: InstantTime, partition: PartitionPath,
     return any(place == partition and name.startswith(starts) for place, _, name in places)
 
 
-def _lines(content: bytes) -> list[str]:
-    """The names in a marker file of the timeline server."""
+def _marker_names(content: bytes) -> list[str]:
+    """Returns the names in a marker file of the timeline server."""
     return [line for line in _END_OF_LINE.split(content.decode("utf-8", errors="replace")) if line]
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hudi_py.transaction.session import TableSession
 
 DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
-"""Java's next write rebuilds these automatically; other indexes are made on request and costly to rebuild."""
+"""Java's next write rebuilds these automatically; other indexes are made on request and are costly to rebuild."""
 
 _WHOLE = "files"
 """The partition that is dropped only with the whole metadata table."""
@@ -49,14 +49,14 @@ class DropMetadata:
         return False
 
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
-        if not rolled_back or _holds(session.storage, rolled_back):
+        if not rolled_back or _has_changes_of(session.storage, rolled_back):
             check_droppable(session.config, drop_indexes=self.drop_indexes)
 
     def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
         return session.config
 
     def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
-        if change.action is Action.ROLLBACK and not _holds(session.storage, change.rolled_back):
+        if change.action is Action.ROLLBACK and not _has_changes_of(session.storage, change.rolled_back):
             return MetadataUpdate()  # it has no records of the undone instants
         return MetadataUpdate(drop_metadata_table(session.storage, drop_indexes=self.drop_indexes))
 
@@ -125,8 +125,8 @@ def warn_dropped(config: TableConfig, dropped: tuple[str, ...]) -> None:
     warnings.warn(text, UserWarning, stacklevel=2)
 
 
-def _holds(storage: Storage, instants: tuple[InstantTime, ...]) -> bool:
-    """Whether the metadata table has changes of the instants, which must not outlive them."""
+def _has_changes_of(storage: Storage, instants: tuple[InstantTime, ...]) -> bool:
+    """Returns whether the metadata table has changes of the instants, which must not outlive them."""
     meta = f"{METADATA_TABLE}/.hoodie"
     names = [info.name for folder in (meta, f"{meta}/timeline") for info in storage.list(folder)]
     return any(name.startswith(instants) for name in names)
@@ -149,8 +149,8 @@ def _clear_definitions(storage: Storage, config: TableConfig, kept: Collection[s
 def dropped_meanwhile(
     instant: InstantTime, before: TableConfig, now: TableConfig, relied_on: Collection[str]
 ) -> ConflictError | None:
-    """The error of a write that read partitions of the metadata table which another writer has dropped since; None if
-    they all still exist. Properties are changed before any file is removed.
+    """Returns the error of a write that read partitions of the metadata table which another writer has dropped since;
+    None if they all still exist. Properties are changed before any file is removed.
 
     Args:
         before, now: the properties when the write was planned, and the current ones.

@@ -1,5 +1,5 @@
-"""The file by which readers know the folder of a partition (`HoodiePartitionMetadata`, 1.2.0; section 5.2 of the format
-reference)."""
+"""The metafile that marks a folder as a partition for readers (`HoodiePartitionMetadata`, 1.2.0; section 5.2 of the
+format reference)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def partition_metafile(config: TableConfig, partition: str, instant: str) -> tuple[str, bytes]:
-    """Path and content of the metafile of a partition.
+    """Returns path and content of the metafile of a partition.
 
     Args:
         instant: the first one that wrote to the partition.
@@ -36,7 +36,7 @@ def partition_metafile(config: TableConfig, partition: str, instant: str) -> tup
 
 
 def creation_time(storage: Storage, config: TableConfig, partition: str) -> str | None:
-    """Return the instant of the first write to a partition, as its metafile names it; None if none does."""
+    """Returns the instant of the first write to a partition, as stored in its metafile; None if it has none."""
     path, _ = partition_metafile(config, partition, "")
     try:
         content = storage.read(path)
@@ -54,7 +54,7 @@ def creation_time(storage: Storage, config: TableConfig, partition: str) -> str 
 
 
 def _parquet_footer(pairs: dict[str, str]) -> bytes:
-    """A Parquet file without rows; readers look at the pairs of its footer only."""
+    """Returns a Parquet file without rows; readers only look at the pairs of its footer."""
     sink = io.BytesIO()
     schema = pa.schema([("dummyint", pa.int64())])
     with pq.ParquetWriter(sink, schema, compression="none", store_schema=False) as writer:
@@ -63,7 +63,7 @@ def _parquet_footer(pairs: dict[str, str]) -> bytes:
 
 
 def check_not_nested(storage: Storage, config: TableConfig, partition: str) -> None:
-    """Checks that a partition that does not exist yet neither lies in another nor has another in it.
+    """Checks that a new partition neither lies in another nor has another in it.
 
     Apache Hudi looks for no partition below another (`FileSystemBackedTableMetadata`, 1.2.0): where it lists folders,
     and in each metadata table that it builds, the inner one would lose its rows.
@@ -85,7 +85,7 @@ def check_not_nested(storage: Storage, config: TableConfig, partition: str) -> N
 
 
 def nested_error(uri: str, outer: str, inner: str, *, new: str) -> ConfigError:
-    """The error of a write that would put one partition into another. `new`: the one that it would create."""
+    """Builds the error of a write that would put one partition into another. `new`: the one that it would create."""
     lies = f"it lies in the partition {outer!r}" if new == inner else f"the partition {inner!r} lies in it"
     return ConfigError(
         f"Cannot write partition {new!r} of {uri}: {lies}, and Apache Hudi finds no partition below another where it "

@@ -15,7 +15,7 @@ Plan = TypeVar("Plan")
 
 
 class NothingToDoError(Exception):
-    """Raised by the plan of a write that has nothing to change; the text says why."""
+    """Raised when a planned write has nothing to change; the message gives the reason."""
 
 
 @contextmanager
@@ -27,12 +27,12 @@ def begin_planned(
     operation: str,
     seen: FileSystemView | None = None,
 ) -> Iterator[tuple[WriteTransaction, Plan]]:
-    """Plan a write, begin it, and plan it again if the timeline has moved in between.
+    """Plans a write, begins it, and plans it again if the timeline has moved in between.
 
     The first plan is made without the table lock, so that what cannot be written is refused before there is an instant.
 
     Args:
-        plan: is given the file slices as the write sees them. What it raises ends the write, which leaves nothing.
+        plan: called with the file slices that the write sees. Its exceptions end the write and leave nothing behind.
         seen: the state to plan for first; by default it is read.
 
     Raises:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """The changes of an action to the table, for the metadata table to record before the action completes."""
+    """The changes of an action to the table, which the metadata table records before the action completes."""
 
     instant: InstantTime
     action: Action
@@ -37,11 +37,11 @@ class TableChange:
     sidecars: str = ""
     """Folder with the sidecars of the action's files, relative to the base path; empty if there are none."""
     knows_keys: bool = False
-    """Whether the keys that the action adds were looked up in all of the table, as it is still."""
+    """Whether the keys that the action adds were looked up in the whole table, in its current state."""
 
 
-def _nothing(timeline: Timeline) -> None:
-    """Maintenance of a metadata table that needs none."""
+def _no_maintenance(timeline: Timeline) -> None:
+    """Does nothing: there is no metadata table to maintain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class MetadataUpdate:
 
     dropped: tuple[str, ...] = ()
     """The metadata partitions that had to be dropped, sorted."""
-    maintain: Callable[[Timeline], None] = _nothing
-    """Runs the metadata table's own services that are due. To be called with the timeline that has the action's
-    completed file, with the table lock still held. Failures are logged and never undo the action."""
+    maintain: Callable[[Timeline], None] = _no_maintenance
+    """Runs the metadata table's own services that are due. Must be called with the timeline that has the action's
+    completed file, while the table lock is still held. Failures are logged and never undo the action."""
 
 
 class MetadataWriter(Protocol):
@@ -64,7 +64,7 @@ class MetadataWriter(Protocol):
 
     @property
     def maintains(self) -> bool:
-        """Whether a metadata table is kept, so that what it lists can be relied on, rather than dropped."""
+        """Whether a metadata table is kept, so that its listings can be relied on, rather than dropped."""
         ...
 
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
@@ -78,7 +78,7 @@ class MetadataWriter(Protocol):
         ...
 
     def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
-        """Called before an instant is chosen: finishes what a killed process left, and creates, extends or drops the
+        """Finishes what a killed process left, before an instant is chosen, and creates, extends or drops the
         metadata table as the options ask. Idempotent. Returns the properties afterwards.
 
         Pending writes in the timeline belong to live writers: their changes are not undone, and their files are left
@@ -91,20 +91,19 @@ class MetadataWriter(Protocol):
         ...
 
     def convert(self, session: TableSession, timeline: Timeline, version: int) -> TableConfig:
-        """Called before the table and its metadata table change to another version: finishes what a killed process
-        left, drops the partitions that the version cannot have, and compacts logs that it would not find. Drops the
+        """Prepares the metadata table for another version of the table: finishes what a killed process left, drops the partitions that the version cannot have, and compacts logs that it would not find. Drops the
         metadata table if it cannot be kept. No write is pending. Returns the properties afterwards."""
         ...
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
-        """What writers of data files store about each file in its sidecar, given the properties that `prepare` returned
-        and the Avro schema of the write; None: nothing. The lock need not be held."""
+        """Returns what writers of data files store about each file in its sidecar, given the properties that `prepare`
+        returned and the Avro schema of the write; None: nothing. The lock need not be held."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NoMetadata:
-    """The `MetadataWriter` of tables that have no metadata table, as metadata tables themselves."""
+    """The `MetadataWriter` of tables without a metadata table, such as metadata tables themselves."""
 
     maintains: bool = False
 
@@ -130,11 +129,11 @@ class NoMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A committed write, for the steps that follow it."""
+    """A committed write, passed to the steps that follow it."""
 
     instant: InstantTime
     completion_time: CompletionTime | None
-    """None on timeline layout 1, which stores none."""
+    """None on timeline layout 1, which does not store completion times."""
     operation: str
     """Name of a `WriteOperationType`."""
     partitions: tuple[str, ...]
@@ -146,10 +145,10 @@ class Committed:
 
 
 class AfterCommit(Protocol):
-    """A step after a commit once the lock is free, such as table services. Pickles; holds no credentials."""
+    """A step after a commit once the lock is free, such as a table service. Pickles; holds no credentials."""
 
     def check(self, config: TableConfig) -> None:
-        """Called before the write: refuses tables on which the step would fail after each commit.
+        """Refuses tables, before the write, on which the step would fail after each commit.
 
         Raises:
             UnsupportedTableError: names what is unsupported and the alternative.
@@ -157,7 +156,7 @@ class AfterCommit(Protocol):
         ...
 
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
-        """Does what is due. Returns the names of the steps taken.
+        """Runs what is due. Returns the names of the steps taken.
 
         The session is the write's: only properties that no other process changes, such as the type, are reliable.
         """

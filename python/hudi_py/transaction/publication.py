@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FilePermit:
-    """Permission to publish one data file: its marker exists. All paths are relative to the table's base path."""
+    """Permission to publish one data file whose marker exists. All paths are relative to the table's base path."""
 
     path: str
     """Final path of the file."""
@@ -76,7 +76,9 @@ class Publication:
         if self._early is not None:
             self._early.check(partition, file_id, logs=False)
         name = str(BaseFileName(file_id, write_token, self._instant, extension))
-        return self._permit(partition, name, MarkerType.MERGE if merges else MarkerType.CREATE, creates=not merges)
+        return self._create_permit(
+            partition, name, MarkerType.MERGE if merges else MarkerType.CREATE, creates=not merges
+        )
 
     def permit_log_file(
         self,
@@ -88,7 +90,7 @@ class Publication:
         version: int = 1,
         new_group: bool = True,
     ) -> FilePermit:
-        """The same for a log file, which may begin a file group (`new_group`).
+        """Creates the marker of a log file, which may begin a file group (`new_group`).
 
         Table version 6 names it by the slice's `base_instant` and the next free `version`; from version 8 on its name
         holds this instant, and both are omitted.
@@ -104,13 +106,13 @@ class Publication:
             self._early.check(partition, file_id, logs=True)
         name = str(LogFileName(file_id, base_instant, version, write_token))
         # version 6: a rollback keeps the log file and adds a rollback block, as Java does for APPEND markers
-        return self._permit(partition, name, self._log_marker, creates=new_group)
+        return self._create_permit(partition, name, self._log_marker, creates=new_group)
 
     def permit_change_log(self, partition: PartitionPath, file_id: FileId, write_token: str) -> FilePermit:
-        """The same for the change log of a base file whose permit has been given. Its name holds this instant in all
-        table versions."""
+        """Creates the marker of the change log of a base file that already has a permit. Its name holds this instant in
+        all table versions."""
         name = str(LogFileName(file_id, self._instant, 1, write_token, cdc=True))
-        return self._permit(partition, name, self._log_marker)
+        return self._create_permit(partition, name, self._log_marker)
 
     @property
     def _log_marker(self) -> MarkerType:
@@ -124,9 +126,9 @@ class Publication:
             RolledBackError: the permit or the file was removed: the attempt must give up.
         """
         if not self.storage.can_rename:
-            self._check_open()  # the marker was there when the upload ended; those who take it away close the attempt
+            self._check_open()  # the marker was there when the upload ended; whoever removes it closes the attempt
             return
-        self._check(permit)
+        self._check_permit(permit)
         try:
             self.storage.rename(permit.temp_path, permit.path)
         except FileNotFoundError:
@@ -145,18 +147,19 @@ class Publication:
             raise
 
     def before_close(self, permit: FilePermit) -> None:
-        """Must be called when a file is written but not yet closed: if the storage cannot rename, closing makes it
-        visible. `remove_unreported` finds files uploaded despite this check after the write was completed.
+        """Checks the permit when a file is written but not yet closed; must be called, because closing makes the file
+        visible if the storage cannot rename. `remove_unreported` finds files uploaded despite this check after the
+        write was completed.
 
         Raises:
             RolledBackError: the permit was revoked: the upload must be aborted.
         """
         if not self.storage.can_rename:
-            self._check(permit)
+            self._check_permit(permit)
 
     @contextmanager
     def writing(self, permit: FilePermit) -> Iterator[BinaryIO]:
-        """`publishing`, with the file to write to."""
+        """Does the same as `publishing`, and yields the file to write to."""
         with self.publishing(permit), self.storage.open_output(permit.temp_path) as sink:
             yield sink
             self.before_close(permit)
@@ -167,13 +170,13 @@ class Publication:
         self.storage.delete(permit.path)
         self.storage.delete(permit.marker_path)
 
-    def _check(self, permit: FilePermit) -> None:
+    def _check_permit(self, permit: FilePermit) -> None:
         if self.storage.stat(permit.marker_path) is None:
             raise superseded(self.storage, self._attempt, f"the permit of {permit.path} was taken back")
         self._check_open()
 
-    def _permit(self, partition: str, name: str, marker: MarkerType, *, creates: bool = False) -> FilePermit:
-        """`creates`: the file begins a file group, so its partition may be new."""
+    def _create_permit(self, partition: str, name: str, marker: MarkerType, *, creates: bool = False) -> FilePermit:
+        """Creates the marker for a file name. `creates`: the file begins a file group, so its partition may be new."""
         path = join_path(partition, name)
         if partition not in self._inside:
             check_folders(self.storage, [partition], "write")  # a rollback could not delete the file again
@@ -195,7 +198,7 @@ class Publication:
         if partition in self._partitions:
             return
         path, content = partition_metafile(self._config, partition, self._instant)
-        if self.storage.stat(path) is None:  # it usually exists, and a refused put costs two requests
+        if self.storage.stat(path) is None:  # the metafile usually exists, and a refused put costs two requests
             check_not_nested(self.storage, self._config, partition)
             self.storage.put_if_absent(path, content)
         self._partitions.add(partition)

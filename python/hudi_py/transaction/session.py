@@ -1,4 +1,4 @@
-"""A table as one process works on it: the state its actions share."""
+"""A table in one process, with the state that its actions share."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableSession:
-    """A table, and how it is kept consistent. Belongs to one process, like its clock, and does not pickle. Processes of
-    an action share its handle instead (`TransactionHandle`, `Attempt`)."""
+    """A table and the means to keep it consistent. Belongs to one process, like its clock, and does not pickle.
+    Processes of an action share its handle instead (`TransactionHandle`, `Attempt`)."""
 
     storage: Storage
     config: TableConfig
@@ -62,7 +62,7 @@ class TableSession:
         clock: InstantClock | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> TableSession:
-        """Open a session for actions with these options. For the other arguments see `open`.
+        """Opens a session for actions with these options. For the other arguments see `open`.
 
         Args:
             metadata: by default, actions that would outdate the metadata table drop it.
@@ -93,7 +93,7 @@ class TableSession:
         clock: InstantClock | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> TableSession:
-        """Open a session of the table at `storage`.
+        """Opens a session of the table at `storage`.
 
         Args:
             config: the properties; by default they are read now.
@@ -120,30 +120,30 @@ class TableSession:
         return self.clock.zone
 
     def reread(self) -> TableSession:
-        """The same session with the current properties."""
+        """Returns the same session with the current properties."""
         return self.at(load_table_config(self.storage))
 
     def at(self, config: TableConfig) -> TableSession:
-        """The same session with other properties, which this process has just written or read."""
+        """Returns the same session with other properties, which this process has just written or read."""
         return replace(self, config=config)
 
     def timeline(self, *, locked: bool = False) -> Timeline:
-        """The current active timeline; for `locked` see `load_timeline`."""
+        """Reads the current active timeline; for `locked` see `load_timeline`."""
         return load_timeline(self.storage, self.config, self.zone, locked=locked)
 
     def state(self, timeline: Timeline | None = None) -> TableState:
-        """Return the table with a timeline, by default the current one."""
+        """Returns the table with a timeline, by default the current one."""
         return TableState(self.storage, self.config, self.timeline() if timeline is None else timeline)
 
     def view(self, timeline: Timeline) -> FileSystemView:
-        """The file slices of a timeline, as listed from storage."""
+        """Returns the file slices of a timeline, as listed from storage."""
         return load_view(self.state(timeline))
 
     def view_for_write(
         self, timeline: Timeline, *, like: FileSystemView | None = None, checked: FileSystemView | None = None
     ) -> FileSystemView:
-        """The file slices of a timeline for a write: listed by the metadata table where it agrees with the timeline,
-        else from storage (`FileSystemView.proven_by`).
+        """Returns the file slices of a timeline for a write: listed by the metadata table where it agrees with the
+        timeline, else from storage (`FileSystemView.proven_by`).
 
         Args:
             like: a view of the same timeline, whose plans and replaced file groups need not be read again.
@@ -156,7 +156,7 @@ class TableSession:
         return view.proven_by(StorageLister(self.storage, self.config), lister)
 
     def completion_shown(self, completion: CompletionTime | None) -> CompletionTime | None:
-        """A completion time as reported in results: None on timeline layout 1, which does not store any."""
+        """Returns a completion time as reported in results: None on timeline layout 1, which does not store any."""
         return completion if self.layout.has_completion_times else None
 
     @contextmanager
@@ -172,7 +172,7 @@ class TableSession:
             locked = time.monotonic()
             _log.debug("locked %s after %.3f s, to %s", self.storage.uri, locked - began, purpose)
             yield LockedTable.read(self, lock)
-            self.storage.sync()  # writes that no completed file follows, such as the removal of a plan
+            self.storage.sync()  # flushes writes that no completed file follows, such as the removal of a plan
         _log.debug("unlocked %s after %.3f s", self.storage.uri, time.monotonic() - locked)
 
     def __reduce__(self) -> NoReturn:
@@ -197,5 +197,5 @@ class LockedTable(TableState):
         return cls(session.storage, current.config, timeline, current, lock, PendingPlans(session.storage, timeline))
 
     def reread(self) -> LockedTable:
-        """The table after this process has changed it under the same lock."""
+        """Returns the table after this process has changed it under the same lock."""
         return LockedTable.read(self.session, self.lock)

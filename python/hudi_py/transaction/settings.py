@@ -1,4 +1,4 @@
-"""Settings of the write protocol, read from options once and passed along with a write."""
+"""The settings of the write protocol, read from options once and passed along with a write."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LockSettings", "TransactionSettings"]
 
 T = TypeVar("T")
 ANY_STATE = "any"
-"""What a write says that may overwrite what it has not seen."""
+"""Given by a write that may overwrite what it has not seen."""
 
 
 class ConflictStrategy(str, Enum):
@@ -34,14 +34,14 @@ class ConflictStrategy(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """The options of a write that the protocol needs, and what follows from them. Pickles; holds no credentials."""
+    """The options of a write that the protocol needs, and values derived from them. Pickles; holds no credentials."""
 
     options: Options = DEFAULTS
     lock: LockSettings = field(default_factory=LockSettings)
 
     @classmethod
     def of(cls, options: Options) -> TransactionSettings:
-        """The settings in the options of a write.
+        """Reads the settings from the options of a write.
 
         Raises:
             ConfigError: the options contradict each other, do not name a lock that excludes every other writer where
@@ -60,7 +60,7 @@ class TransactionSettings:
         return cls(options.without_credentials(), lock)
 
     def get(self, option: Option[T]) -> T:
-        """The value of an option of the write."""
+        """Returns the value of an option of the write."""
         return self.options.get(option)
 
     @property
@@ -92,15 +92,16 @@ class TransactionSettings:
         return seen_of(self.options)
 
     def clock(self, config: TableConfig, zone: tzinfo | None = None) -> InstantClock:
-        """A clock for a table's instants. It waits out the clock skew only if other writers may be active, as a
-        configured lock provider implies: Apache Hudi's rely on the wait, ours read the timeline under the lock."""
+        """Returns a clock for a table's instants. It waits out the clock skew only if other writers may be active, as a
+        configured lock provider implies: Apache Hudi's writers rely on the wait, ours read the timeline under the
+        lock."""
         shared = self.optimistic or self.get(concurrency.LOCK_PROVIDER) is not None
         return InstantClock(config, local=zone, skew_ms=self.get(concurrency.MAX_CLOCK_SKEW_MS), waits=shared)
 
     @property
     def conflict_retries(self) -> int:
-        """How often a write is repeated as it is. What was read before it began stays as old as it is, so that only
-        those who can read it again can repeat the write."""
+        """How often a write is repeated unchanged. A write computed from an earlier read does not get newer by that;
+        only a caller that can read again can repeat it."""
         return self.get(concurrency.RETRIES) if self.optimistic and self.seen is None else 0
 
     @property
@@ -110,7 +111,8 @@ class TransactionSettings:
 
 
 def seen_of(options: Options) -> Pin | None:
-    """The state that the rows of a write were computed from. Raises ConfigError if the option has no such state."""
+    """Returns the state that the rows of a write were computed from. Raises ConfigError if the option has no such
+    state."""
     seen = options.get(concurrency.SEEN)
     return None if seen in (None, ANY_STATE) else PlanPin.decode(seen, concurrency.SEEN.key).state
 

@@ -46,7 +46,7 @@ from hudi_py.transaction.conflicts import WriteScope
 from hudi_py.transaction.conflicts.early import EarlyDetection
 from hudi_py.transaction.conflicts.policy import completed_since
 from hudi_py.transaction.conflicts.seen import check_seen
-from hudi_py.transaction.handle import TransactionHandle, check_not_made_anew, new_handle, note_first_commit, prepared
+from hudi_py.transaction.handle import TransactionHandle, check_not_recreated, new_handle, note_first_commit, prepared
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.markers import read_markers
 from hudi_py.transaction.metadata_drop import dropped_meanwhile
@@ -134,7 +134,7 @@ class WriteTransaction(RunningAction):
         instant: InstantTime | None = None,
         writer_id: str | None = None,
     ) -> WriteTransaction:
-        """`plan` and `start` in one, for a writer with a single process. Raises what they raise."""
+        """Plans and starts a write, for a writer with a single process. Raises what `plan` and `start` raise."""
         transaction: WriteTransaction | None = None
         writer = WriterIdentity(writer_id or new_writer_id(), process_identity())
         try:
@@ -200,13 +200,13 @@ class WriteTransaction(RunningAction):
             return self._view
 
     def share(self, view: FileSystemView) -> None:
-        """Reuses a view that the caller has loaded over the same timeline, but for what it has listed."""
+        """Reuses a view that the caller has loaded over the same timeline, except for what it has listed."""
         with self._mutex:
             self._view = self.session.view_for_write(self.timeline, like=view, checked=self._checked)
 
     @property
     def alone(self) -> bool:
-        """Whether this process writes all files and commits them: it began the write and has passed no handle on."""
+        """Whether this process writes and commits all files: it began the write and has not passed its handle on."""
         return self._owns
 
     @property
@@ -215,7 +215,7 @@ class WriteTransaction(RunningAction):
         return True
 
     def keep_sidecar(self, sidecar: Sidecar, path: str) -> None:
-        """See `RunningAction.keep_sidecar`. Without room, and for another process that commits, it is stored."""
+        """See `RunningAction.keep_sidecar`. The sidecar is stored if there is no room, or another process commits."""
         if not self.alone or not sidecar.hold(self.storage, self.sidecars, path):
             sidecar.save(self.storage, self.sidecars, path)
 
@@ -246,7 +246,7 @@ class WriteTransaction(RunningAction):
             self._heartbeat.start()
 
     def rest(self) -> None:
-        """Stop this process's heartbeat; the write stays pending. Idempotent."""
+        """Stops this process's heartbeat; the write stays pending. Idempotent."""
         super().rest()
         release_sidecars(self.storage, self.sidecars)
         end_work(self.handle.writer.id)
@@ -292,7 +292,7 @@ class WriteTransaction(RunningAction):
             ConfigError: one new partition lies in another. Call `abort`.
         """
         for outer, inner in nested_partitions(stat.partition_path for stat in stats):
-            # of tasks that each knew one of them
+            # of tasks that each knew only one of them
             self.check_nested(outer, inner)
         ids = None if ids is None else ids.of_write(self.instant)
         schemas = {SCHEMA_KEY: schema_json} if ids is None else ids.extra(schema_json)
@@ -304,7 +304,7 @@ class WriteTransaction(RunningAction):
         )
         with self._mutex:
             beating = self._heartbeat.running
-            # whether it is still ours is checked under the lock
+            # whether the write is still ours is checked under the lock
             if not beating and not self._is_ours():
                 self.start()  # no task ran
                 beating = True
@@ -326,7 +326,7 @@ class WriteTransaction(RunningAction):
                 forget_write(self.storage, self.instant)
             except OSError as error:
                 self._warn_left(error)
-            self._finish()
+            self._finish_write()
         return done
 
     def check_nested(self, outer: str, inner: str) -> None:
@@ -364,12 +364,13 @@ class WriteTransaction(RunningAction):
                 elif found is None and begun is None:
                     # nothing has begun it yet, and a late task attempt must not
                     forbid(self.storage, self.instant)
-            self._finish()
+            self._finish_write()
 
     # -- internals ------------------------------------------------------------------------------------------------
 
     def _is_ours(self) -> bool:
-        """Whether the instant is pending (or completed) by this writer. An empty inflight file proves nothing."""
+        """Returns whether the instant is pending (or completed) by this writer. An empty inflight file proves
+        nothing."""
         try:
             content = self.storage.read(self.attempt.inflight)
         except FileNotFoundError:
@@ -389,20 +390,20 @@ class WriteTransaction(RunningAction):
         `fresh`: the instant was chosen under this lock, so nothing can have been left under it.
         """
         handle, timeline = self.handle, table.timeline
-        check_not_made_anew(self.session, handle.config, table.config)
+        check_not_recreated(self.session, handle.config, table.config)
         if self._on(table).completed is not None:
-            raise self._superseded("it is completed, and not by an inflight file of this writer")
+            raise self._superseded_error("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):
-            raise self._superseded("a rollback names it")
+            raise self._superseded_error("a rollback names it")
         if not fresh and read_markers(self.storage, handle.instant):
-            raise self._superseded("its inflight file has vanished")
+            raise self._superseded_error("its inflight file has vanished")
         self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin, pending=handle.pending))
         if self._is_archived(timeline):
             # everything before it is archived, and counts as committed
-            raise self._superseded("the timeline begins after it")
+            raise self._superseded_error("the timeline begins after it")
         if not fresh and is_forbidden(self.storage, handle.instant):
-            raise self._superseded("it was aborted before it began")
-        claim(self.storage, self.attempt)  # first, so that every trace of the instant names its writer
+            raise self._superseded_error("it was aborted before it began")
+        claim(self.storage, self.attempt)  # comes first, so that every trace of the instant names its writer
         self._heartbeat.first_beat()
         requested = encode_replace_request(handle.operation) if handle.action is Action.REPLACE_COMMIT else b""
         self.storage.put_if_absent(requested_path(self._layout, handle.instant, handle.action), requested)
@@ -413,18 +414,18 @@ class WriteTransaction(RunningAction):
             completed=False,
         )
         if not self.storage.put_if_absent(self.attempt.inflight, content) and not self._is_ours():
-            raise self._superseded("its inflight file has vanished")
+            raise self._superseded_error("its inflight file has vanished")
         _log.info("the write %s of %s begins: %s", handle.instant, self.storage.uri, handle.operation)
 
     def _is_archived(self, timeline: Timeline) -> bool:
-        """Whether the timeline has been archived up to a later instant since the write was planned."""
+        """Returns whether the timeline has been archived up to a later instant since the write was planned."""
         if not timeline.write_completed or self.instant >= timeline.write_completed[0].time:
             return False
         # if several writers begin on an empty table, any of them may commit first
         several = not self.session.conflicts.one_at_a_time and not self.handle.pin.time
         return not several or any(True for _ in self.storage.list(f"{self._layout.folder}/{ARCHIVE}"))
 
-    def _superseded(self, what: str) -> RolledBackError:
+    def _superseded_error(self, what: str) -> RolledBackError:
         return superseded(self.storage, self.attempt, what)
 
     def _commit_locked(
@@ -435,15 +436,15 @@ class WriteTransaction(RunningAction):
         ids: ColumnIds | None,
         knows_keys: bool,
     ) -> CommitResult:
-        """The part of the commit under the lock."""
+        """Commits under the table lock."""
         completed = self._on(table).completed
         if completed is not None and self._is_ours():
             return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
         handle, timeline = self.handle, table.timeline
         if not self._is_ours():
-            raise self._superseded("its inflight file has vanished")
+            raise self._superseded_error("its inflight file has vanished")
         if is_rolled_back(self.storage, timeline, self.instant):
-            raise self._superseded("a rollback names it")
+            raise self._superseded_error("a rollback names it")
         self._heartbeat.keep()
         scope = WriteScope.of(self.instant, handle.pin, metadata, self.config, handle.pending)
         if handle.settings.seen is not None:
@@ -467,7 +468,7 @@ class WriteTransaction(RunningAction):
         return done
 
     def _warn_left(self, error: OSError) -> None:
-        """Warns about what cannot be removed after the commit; an error would make the caller write again."""
+        """Warns about leftovers that cannot be removed after the commit; an error would make the caller write again."""
         _log.warning(
             "the write %s of %s is committed; the next write removes what is left of it: %s",
             self.instant,
@@ -475,7 +476,7 @@ class WriteTransaction(RunningAction):
             error,
         )
 
-    def _finish(self) -> None:
+    def _finish_write(self) -> None:
         self._done = True
         end_work(self.handle.writer.id)
 

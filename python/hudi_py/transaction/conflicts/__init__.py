@@ -10,5 +10,5 @@ __all__ = ["ConflictPolicy", "OptimisticWriters", "SingleWriter", "WriteScope", 
 
 
 def conflict_policy(settings: TransactionSettings) -> ConflictPolicy:
-    """The policy that the options of a write ask for (`hoodie.write.concurrency.mode`)."""
+    """Returns the policy that the options of a write ask for (`hoodie.write.concurrency.mode`)."""
     return OptimisticWriters(settings) if settings.optimistic else SingleWriter()

@@ -31,7 +31,7 @@ class EarlyDetection:
     """Early detection for one write in one process. Methods may be called from several threads."""
 
     def __init__(self, session: TableSession, scope: WriteScope) -> None:
-        """`scope`: that of the write, without file groups."""
+        """Creates the detection. `scope`: the scope of the write, without file groups."""
         self._session = session
         self._scope = scope
 
@@ -45,7 +45,7 @@ class EarlyDetection:
             ConflictError: another write is changing the file group or, if the options ask for that check
                 (`hoodie.write.concurrency.early.conflict.check.commit.conflict`), has changed it.
         """
-        marked = [time for time in self._earlier() if self._is_marked(time, partition, file_id)]
+        marked = [time for time in self._earlier_instants() if self._is_marked(time, partition, file_id)]
         if not marked and not self._session.settings.get(concurrency.EARLY_COMMITS):
             return
         timeline = self._session.timeline()
@@ -54,12 +54,12 @@ class EarlyDetection:
         if self._session.settings.get(concurrency.EARLY_COMMITS):
             self._check_completed(timeline, partition, file_id, logs=logs)
 
-    def _earlier(self) -> list[InstantTime]:
+    def _earlier_instants(self) -> list[InstantTime]:
         folders = self._session.storage.list(MARKERS)
         return [InstantTime(info.name) for info in folders if info.name < self._scope.instant]
 
     def _is_marked(self, instant: InstantTime, partition: PartitionPath, file_id: FileId) -> bool:
-        """Whether a live write has a file of the file group, or is about to write one."""
+        """Returns whether a live write has a file of the file group, or is about to write one."""
         storage = self._session.storage
         if not has_marker(storage, instant, partition, file_id):
             return False
@@ -75,7 +75,7 @@ class EarlyDetection:
                 return  # its markers are about to be removed
         elif found.action in PLANNED or found.action is Action.REPLACE_COMMIT:
             return  # only the commit knows whether these conflict
-        raise self._conflict(found, partition, file_id)
+        raise self._conflict_error(found, partition, file_id)
 
     def _check_completed(self, timeline: Timeline, partition: PartitionPath, file_id: FileId, *, logs: bool) -> None:
         session, group = self._session, frozenset({(partition, file_id)})
@@ -85,7 +85,7 @@ class EarlyDetection:
             metadata = read_commit_metadata(session.storage, timeline.layout, instant)
             OptimisticWriters(session.settings).check_completed(session.config, scope, instant, metadata)
 
-    def _conflict(self, found: Instant, partition: PartitionPath, file_id: FileId) -> ConflictError:
+    def _conflict_error(self, found: Instant, partition: PartitionPath, file_id: FileId) -> ConflictError:
         return ConflictError(
             f"Cannot continue the write {self._scope.instant} of {self._session.storage.uri}: the "
             f"{found.action.value} {found.time}, which began earlier, is also changing the file group {file_id} of "

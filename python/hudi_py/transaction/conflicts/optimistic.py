@@ -63,7 +63,7 @@ class OptimisticWriters:
         schema = schema_to_commit(table, scope, completed) if self.settings.get(concurrency.RESOLVE_SCHEMAS) else None
         for instant, metadata in completed:
             self.check_completed(table.config, scope, instant, metadata)
-        for instant, operation, groups in self._pending(table, scope):
+        for instant, operation, groups in self._pending_changes(table, scope):
             self._refuse_overlap(scope, instant, operation, groups)
         return schema
 
@@ -76,11 +76,11 @@ class OptimisticWriters:
         """Raises ConflictError if an instant completed since the write began has changed its file groups."""
         _check_replaced(self.settings.strategy, scope, instant, metadata)
         if not self._may_follow(config, scope, instant, metadata):
-            shared = self._shared(config, scope, instant, metadata)
+            shared = self._shared_logs(config, scope, instant, metadata)
             self._refuse_overlap(scope, instant, metadata.operation, metadata.changed_groups, shared)
 
     def _may_follow(self, config: TableConfig, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> bool:
-        """Whether a completed instant is a compaction that a write to the same file groups may follow."""
+        """Returns whether a completed instant is a compaction that a write to the same file groups may follow."""
         # log compactions are marked as compacted too; old compactions have no operation
         if metadata.operation != "COMPACT" and (metadata.operation == "LOG_COMPACT" or not metadata.compacted):
             return False
@@ -91,16 +91,18 @@ class OptimisticWriters:
         # logs belong to the slice that is newest when they complete
         return not (scope.touched - scope.logged) & metadata.changed_groups
 
-    def _shared(
+    def _shared_logs(
         self, config: TableConfig, scope: WriteScope, instant: Instant, metadata: CommitMetadata
     ) -> frozenset[FileGroup]:
-        """File groups to which both writes only added logs, where that is no conflict."""
+        """Returns the file groups to which both writes only added logs, if that is not a conflict."""
         if not self.settings.shares_logs or metadata.compacted:
             return frozenset()
         return scope.logged & WriteScope.of(instant.time, scope.pin, metadata, config).logged
 
-    def _pending(self, table: LockedTable, scope: WriteScope) -> Iterator[tuple[Instant, str, frozenset[FileGroup]]]:
-        """Pending instants to check, with their operations and the file groups they change."""
+    def _pending_changes(
+        self, table: LockedTable, scope: WriteScope
+    ) -> Iterator[tuple[Instant, str, frozenset[FileGroup]]]:
+        """Yields the pending instants to check, with their operations and the file groups they change."""
         prefers_writer = self.settings.strategy is ConflictStrategy.PREFER_WRITER
         for instant in table.timeline.pending:
             if instant.time == scope.instant:
@@ -139,7 +141,7 @@ class OptimisticWriters:
         partition, file_id = min(overlap)
         more = f" and {len(overlap) - 1} more" if len(overlap) > 1 else ""
         state = "completed since this write began, changed" if instant.completed else "is pending and changes"
-        raise _conflict(
+        raise _conflict_error(
             scope.instant, instant, f"({operation}) {state} the file group {file_id} of partition {partition!r}{more}"
         )
 
@@ -149,19 +151,19 @@ def _check_restores(table: LockedTable, scope: WriteScope) -> None:
     for instant in table.timeline.instants:
         if instant.action is Action.RESTORE and instant.time not in seen:
             what = "restored the table to an earlier state" if instant.completed else "is restoring the table"
-            raise _conflict(scope.instant, instant, what)
+            raise _conflict_error(scope.instant, instant, what)
 
 
 def _check_altered(scope: WriteScope, completed: Sequence[tuple[Instant, CommitMetadata]]) -> None:
-    """Refuses a write whose files may have other columns, or be other buckets, than those that their instant stands
-    for. Apache Hudi does not check that."""
+    """Refuses a write whose files may have columns or buckets other than those valid at its instant. Apache Hudi does
+    not check that."""
     for instant, metadata in completed:
         if metadata.operation == ALTER_SCHEMA:
-            raise _conflict(scope.instant, instant, "has altered the columns of the table")
+            raise _conflict_error(scope.instant, instant, "has altered the columns of the table")
         if metadata.operation == BUCKET_RESCALE:
-            raise _conflict(scope.instant, instant, "has changed the numbers of buckets")
+            raise _conflict_error(scope.instant, instant, "has changed the numbers of buckets")
         if scope.alters and metadata.operation not in SCHEMA_OF_PLAN:
-            raise _conflict(scope.instant, instant, f"({metadata.operation}) has been completed since it began")
+            raise _conflict_error(scope.instant, instant, f"({metadata.operation}) has been completed since it began")
 
 
 def _check_replaced(strategy: ConflictStrategy, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> None:
@@ -172,7 +174,7 @@ def _check_replaced(strategy: ConflictStrategy, scope: WriteScope, instant: Inst
     own, others = {partition for partition, _ in scope.touched}, {partition for partition, _ in metadata.changed_groups}
     both = (own & set(metadata.replaced)) | (others & {partition for partition, _ in scope.replaced})
     if both:
-        raise _conflict(
+        raise _conflict_error(
             scope.instant,
             instant,
             f"({metadata.operation}) has changed the partition {min(both)!r}, and one of them replaces its file groups",
@@ -196,7 +198,7 @@ def _check_archived(table: LockedTable, scope: WriteScope) -> None:
 _REMEDY = f"nothing was published: write again ({concurrency.RETRIES.key} does so automatically)"
 
 
-def _conflict(own: InstantTime, instant: Instant, what: str) -> ConflictError:
+def _conflict_error(own: InstantTime, instant: Instant, what: str) -> ConflictError:
     return ConflictError(
         f"Cannot commit the write {own}: the {instant.action.value} {instant.time} {what}; {_REMEDY}",
         instant=instant.time,
@@ -206,7 +208,7 @@ def _conflict(own: InstantTime, instant: Instant, what: str) -> ConflictError:
 def schema_to_commit(
     table: LockedTable, scope: WriteScope, completed: Sequence[tuple[Instant, CommitMetadata]]
 ) -> str | None:
-    """The schema to commit instead of the write's own because another write has changed it; None: its own.
+    """Returns the schema to commit instead of the write's own because another write has changed it; None: its own.
 
     Args:
         completed: instants that completed since the write began.
@@ -218,13 +220,13 @@ def schema_to_commit(
     if not changes or not scope.schema_json:
         return None
     newest, now = max(changes, key=lambda each: each[0].completion_time or each[0].time)
-    own = _columns(scope.schema_json)
-    if own == _columns(now):
+    own = _comparable_schema(scope.schema_json)
+    if own == _comparable_schema(now):
         return None
     before = _schema_before(table, scope)
-    if before is not None and own == _columns(before):
+    if before is not None and own == _comparable_schema(before):
         return now
-    if before is None or _columns(before) != _columns(now):
+    if before is None or _comparable_schema(before) != _comparable_schema(now):
         raise _schema_conflict(table, scope, newest, "changed the schema of the table in another way than this write")
     latest = max(changes, key=lambda each: each[0].time)[0]
     if latest.time > scope.instant:
@@ -234,15 +236,16 @@ def schema_to_commit(
     return None
 
 
-def _columns(schema_json: str) -> Hashable:
-    """A table's schema for comparison. Tables with schema on read store it with meta columns, others without."""
+def _comparable_schema(schema_json: str) -> Hashable:
+    """Returns a table's schema for comparison. Tables with schema on read store it with meta columns, others
+    without."""
     record = json.loads(schema_json)
     return canonical({**record, "fields": [each for each in record["fields"] if each["name"] not in META_FIELDS]})
 
 
 def canonical(schema: Any) -> Hashable:
-    """An Avro schema (parsed JSON) in a form that is equal for equivalent schemas: without documentation, namespaces,
-    aliases, custom properties and the order of unions."""
+    """Converts an Avro schema (parsed JSON) to a form that is equal for equivalent schemas: without documentation,
+    namespaces, aliases, custom properties and the order of unions."""
     if isinstance(schema, str):
         return schema.rpartition(".")[2]
     if isinstance(schema, list):
@@ -254,7 +257,7 @@ def canonical(schema: Any) -> Hashable:
     name = str(schema.get("name", "")).rpartition(".")[2]
     match kind:
         case "record":
-            return kind, logical, tuple(_field(each) for each in schema["fields"])
+            return kind, logical, tuple(_canonical_field(each) for each in schema["fields"])
         case "enum":
             return kind, name, tuple(schema["symbols"])
         case "fixed":
@@ -267,13 +270,13 @@ def canonical(schema: Any) -> Hashable:
             return (kind, logical) if logical else canonical(kind)
 
 
-def _field(field: dict[str, Any]) -> Hashable:
+def _canonical_field(field: dict[str, Any]) -> Hashable:
     default = json.dumps(field["default"], sort_keys=True) if "default" in field else None
     return field["name"], field.get("order", "ascending"), default, canonical(field["type"])
 
 
 def _schema_before(table: LockedTable, scope: WriteScope) -> str | None:
-    """The schema of the table when the write began."""
+    """Returns the schema of the table when the write began."""
     seen = table.timeline.at(scope.pin).write_completed
     for instant in sorted(seen, key=lambda each: each.completion_time or each.time, reverse=True):
         text = _schema_of(
@@ -285,7 +288,7 @@ def _schema_before(table: LockedTable, scope: WriteScope) -> str | None:
 
 
 def _schema_of(metadata: CommitMetadata) -> str:
-    """The schema that a commit records; a table service records that of its plan, which may be older."""
+    """Returns the schema that a commit records; a table service records that of its plan, which may be older."""
     return "" if metadata.operation in SCHEMA_OF_PLAN else metadata.extra.get(SCHEMA_KEY, "")
 
 

@@ -1,5 +1,6 @@
-"""Declares the interface of conflict policies and their input, and has the rule that all of them share: a plan is not
-completed if others have changed its file groups since it was made. The policy of tables with one writer at a time.
+"""Declares the interface of conflict policies and their input, and implements the rule that all of them share: a plan
+is not completed if others have changed its file groups since it was made. Also contains the policy of tables with one
+writer at a time.
 
 Writes of hudi-py refuse such file groups while the plan is pending. Those of Apache Hudi may not
 (`SparkAllowUpdateStrategy`, 1.2.0): it then completes the plan, and loses their rows.
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hudi_py.transaction.session import LockedTable
 
 ALTER_SCHEMA: Final = "ALTER_SCHEMA"
-"""The operation of commits that change columns, and no rows."""
+"""The operation of commits that change columns but no rows."""
 BUCKET_RESCALE: Final = "BUCKET_RESCALE"
 """The operation of commits that change the numbers of buckets of partitions."""
 
@@ -40,16 +41,16 @@ class WriteScope:
     touched: frozenset[FileGroup] = frozenset()
     """File groups that the write changes or replaces; unknown until its commit."""
     logged: frozenset[FileGroup] = frozenset()
-    """Those of them that only get log files named by their own instant (from table version 8 on)."""
+    """The touched file groups that only get log files named by their own instant (from table version 8 on)."""
     pending: frozenset[InstantTime] = frozenset()
     """Requested times of the writes and table services that were pending when the write was planned."""
     schema_json: str = ""
     """Avro schema of the table after the write; empty before its commit."""
     alters: bool = False
-    """Whether it changes the columns of the table or its numbers of buckets, for which other writes must not have
-    written anything meanwhile."""
+    """Whether the write changes the columns of the table or its numbers of buckets, which requires that other writes
+    have written nothing in the meantime."""
     replaced: frozenset[FileGroup] = frozenset()
-    """File groups that it replaces by others."""
+    """File groups that the write replaces by others."""
 
     @classmethod
     def of(
@@ -60,7 +61,7 @@ class WriteScope:
         config: TableConfig,
         pending: frozenset[InstantTime] = frozenset(),
     ) -> WriteScope:
-        """The scope of a write that is about to be committed with this metadata."""
+        """Returns the scope of a write that is about to be committed with this metadata."""
         replaced = metadata.replaced_groups
         logs = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is not None}
         bases = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is None}
@@ -71,7 +72,7 @@ class WriteScope:
 
 
 def completed_since(timeline: Timeline, scope: WriteScope) -> list[Instant]:
-    """Commits, deltacommits and replacecommits that the write did not see."""
+    """Returns the commits, deltacommits and replacecommits that the write did not see."""
     completed = timeline.completed_since(scope.pin)
     return [each for each in completed if each.time != scope.instant and each.action.comparable in WRITE_ACTIONS]
 
@@ -81,7 +82,7 @@ class ConflictPolicy(Protocol):
 
     @property
     def one_at_a_time(self) -> bool:
-        """Whether a write must not begin while another one is pending, unless that one has failed."""
+        """Whether a write must not begin while another one is pending, unless the other one has failed."""
         ...
 
     def check_begin(self, table: LockedTable, scope: WriteScope) -> None:
@@ -93,7 +94,7 @@ class ConflictPolicy(Protocol):
         ...
 
     def check_plan(self, table: LockedTable, scope: WriteScope) -> None:
-        """Checks a plan that has been carried out before it completes. See `check_plan`.
+        """Checks an executed plan before it completes. See `check_plan`.
 
         Raises:
             ConflictError: names the conflicting instant and the file group.
@@ -113,8 +114,8 @@ class ConflictPolicy(Protocol):
 
 
 def check_plan(table: LockedTable, scope: WriteScope) -> None:
-    """Check that no write has changed a file group that a plan replaces since the plan was made, unless it has written
-    its rows to the file groups that take their place as well.
+    """Checks that no write has changed a file group that a plan replaces since the plan was made, unless the write has
+    also written its rows to the file groups that replace it.
 
     Raises:
         ConflictError: a write has.
@@ -124,7 +125,7 @@ def check_plan(table: LockedTable, scope: WriteScope) -> None:
     for instant in completed_since(table.timeline, scope):
         metadata = read_commit_metadata(table.session.storage, table.timeline.layout, instant)
         overlap = scope.replaced & metadata.changed_groups
-        if not overlap or metadata.compacted or _is_twofold(metadata, scope.instant):
+        if not overlap or metadata.compacted or _writes_both(metadata, scope.instant):
             continue
         partition, file_id = min(overlap)
         more = f" and {len(overlap) - 1} more" if len(overlap) > 1 else ""
@@ -136,9 +137,9 @@ def check_plan(table: LockedTable, scope: WriteScope) -> None:
         )
 
 
-def _is_twofold(metadata: CommitMetadata, plan: InstantTime) -> bool:
-    """Whether a write has added its rows to new file groups of a plan too, whose logs have the instant of the plan
-    (`SparkConsistentBucketDuplicateUpdateStrategy`, 1.2.0)."""
+def _writes_both(metadata: CommitMetadata, plan: InstantTime) -> bool:
+    """Returns whether a write has also added its rows to new file groups of a plan, whose logs have the instant of the
+    plan (`SparkConsistentBucketDuplicateUpdateStrategy`, 1.2.0)."""
     logs = (stat.path.rpartition("/")[2] for stat in metadata.stats if stat.log_version is not None)
     names = (parse_log_file_name(name) for name in logs)
     return any(name is not None and name.instant == plan for name in names)
@@ -172,12 +173,12 @@ class SingleWriter:
             if instant.time == own:
                 continue
             if instant.action is Action.RESTORE:
-                raise _conflict(own, instant, "restored the table to an earlier state")
+                raise _conflict_error(own, instant, "restored the table to an earlier state")
             if instant.action.comparable not in WRITE_ACTIONS:
                 continue
             metadata = read_commit_metadata(storage, timeline.layout, instant)
             if metadata.operation not in REWRITING and not metadata.compacted:
-                raise _conflict(own, instant, f"({metadata.operation}) has been completed", _AGAIN)
+                raise _conflict_error(own, instant, f"({metadata.operation}) has been completed", _AGAIN)
             if metadata.operation == "COMPACT" and instant.time < own:
                 continue  # was pending when the write was planned, so the plan allows for it
             touched = rewritten if metadata.operation in ("COMPACT", "LOG_COMPACT") else scope.touched
@@ -188,9 +189,9 @@ class SingleWriter:
             if instant in table.plans.writes and instant.time in scope.pending:
                 continue  # had already failed when this write was planned, and stays (policy NEVER)
             if instant.action is Action.RESTORE:
-                raise _conflict(own, instant, "is under way")
+                raise _conflict_error(own, instant, "is under way")
             if instant in table.plans.writes:
-                raise _conflict(own, instant, "is under way", _AGAIN)
+                raise _conflict_error(own, instant, "is under way", _AGAIN)
             groups = table.plans.file_groups(instant)
             if instant.action in COMPACTIONS:
                 # the plan allows for anything scheduled before it
@@ -205,13 +206,13 @@ def _refuse_overlap(own: InstantTime, instant: Instant, overlap: frozenset[FileG
     if overlap:
         partition, file_id = min(overlap)
         more = f" and {len(overlap) - 1} more" if len(overlap) > 1 else ""
-        raise _conflict(own, instant, f"{what} the file group {file_id} of partition {partition!r}{more}")
+        raise _conflict_error(own, instant, f"{what} the file group {file_id} of partition {partition!r}{more}")
 
 
 _AGAIN: Final = f"write again; {concurrency.ONE_WRITER}"
 
 
-def _conflict(own: InstantTime, instant: Instant, what: str, remedy: str = "write again") -> ConflictError:
+def _conflict_error(own: InstantTime, instant: Instant, what: str, remedy: str = "write again") -> ConflictError:
     return ConflictError(
         f"Cannot commit the write {own}: since it was planned the {instant.action.value} {instant.time} {what}; "
         f"nothing was published, {remedy}",

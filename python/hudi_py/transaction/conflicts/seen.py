@@ -1,4 +1,4 @@
-"""Finds what others have changed between the read that a write was computed from and the begin of the write.
+"""Finds changes by others between the read from which a write was computed and the begin of the write.
 
 A statement whose expressions an engine evaluates reads the table before it begins, and so does a program that writes
 rows it has read. Since the write began later, its own check for conflicts would not see what came in between. Apache
@@ -26,9 +26,9 @@ _INSERTS: Final = frozenset(
     if each.takes_whole_rows and not each.traits.replaces and not each.looks_up_keys
     for name in (each.java_name, f"{each.java_name}_PREPPED")
 )
-"""Operations that overwrite no row."""
+"""Operations that overwrite no rows."""
 _SERVICES: Final = REWRITING | {"INDEX"}
-"""Operations that change no row."""
+"""Operations that change no rows."""
 
 
 def check_seen(table: LockedTable, scope: WriteScope, seen: Pin, operation: str) -> None:
@@ -40,7 +40,7 @@ def check_seen(table: LockedTable, scope: WriteScope, seen: Pin, operation: str)
     if operation in _INSERTS:
         return
     timeline = table.timeline
-    if seen.time and not _has(timeline, seen):
+    if seen.time and not _still_has(timeline, seen):
         raise ConflictError(
             f"Cannot commit the write {scope.instant}: the newest instant that its rows were computed from, "
             f"{seen.time}, has been rolled back or archived since; {_REMEDY}",
@@ -48,7 +48,7 @@ def check_seen(table: LockedTable, scope: WriteScope, seen: Pin, operation: str)
         )
     for instant in timeline.at(scope.pin).completed_since(seen):
         if instant.action is Action.RESTORE:
-            raise _conflict(scope, instant, "restored the table to an earlier state")
+            raise _conflict_error(scope, instant, "restored the table to an earlier state")
         if instant.action.comparable not in WRITE_ACTIONS:
             continue
         metadata = read_commit_metadata(table.session.storage, timeline.layout, instant)
@@ -58,11 +58,11 @@ def check_seen(table: LockedTable, scope: WriteScope, seen: Pin, operation: str)
             partition, file_id = min(overlap)
             more = f" and {len(overlap) - 1} more" if len(overlap) > 1 else ""
             what = f"({metadata.operation}) changed the file group {file_id} of partition {partition!r}{more}"
-            raise _conflict(scope, instant, what)
+            raise _conflict_error(scope, instant, what)
 
 
-def _has(timeline: Timeline, seen: Pin) -> bool:
-    """Whether the timeline still has the instant that gave the pin its time."""
+def _still_has(timeline: Timeline, seen: Pin) -> bool:
+    """Returns whether the timeline still has the instant that gave the pin its time."""
     if timeline.layout.has_completion_times:
         return any(each.completion_time == seen.time for each in timeline.completed)
     return any(each.time == seen.time for each in timeline.completed)
@@ -74,7 +74,7 @@ _REMEDY: Final = (
 )
 
 
-def _conflict(scope: WriteScope, instant: Instant, what: str) -> ConflictError:
+def _conflict_error(scope: WriteScope, instant: Instant, what: str) -> ConflictError:
     return ConflictError(
         f"Cannot commit the write {scope.instant}: since its rows were read the {instant.action.value} {instant.time} "
         f"{what}; {_REMEDY}",

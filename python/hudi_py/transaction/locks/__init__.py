@@ -1,4 +1,4 @@
-"""Table locks: their interface and the providers, of which options choose one."""
+"""Table locks: their interface, and the providers among which options choose."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ _LOCKS: Final[Mapping[str, Callable[..., TableLock]]] = {
 def table_lock(
     storage: Storage, settings: LockSettings, *, purpose: str, storage_options: Mapping[str, str] | None = None
 ) -> TableLock:
-    """The `LockProvider` of tables: the lock that the settings name, by default one stored with the table.
+    """Creates the lock that the settings name, by default one stored with the table. This is the `LockProvider` of
+    tables.
 
     Raises:
         ConfigError: the lock cannot be kept on this storage.
@@ -91,12 +92,12 @@ class TableLocks:
 def lock_holders(
     storage: Storage, options: Mapping[str, Any], storage_options: Mapping[str, str] | None = None
 ) -> list[LockHolder]:
-    """The holder of a table's lock: a list of one, or empty.
+    """Returns the holder of a table's lock: a list of one, or empty.
 
     Args:
         options: write options, which name the lock.
     """
-    found = _lock(storage, options, "look at the table lock", storage_options).holder()
+    found = _open_lock(storage, options, "look at the table lock", storage_options).holder()
     return [] if found is None else [found]
 
 
@@ -113,7 +114,7 @@ def break_lock(
     Raises:
         LockError: the lock is free, or held by another owner.
     """
-    lock = _lock(storage, options, "break the table lock", storage_options)
+    lock = _open_lock(storage, options, "break the table lock", storage_options)
     if lock.break_held(owner):
         _log.warning("broke the table lock of %s, held by %s", storage.uri, owner)
         return
@@ -127,7 +128,7 @@ def break_lock(
     )
 
 
-def _lock(
+def _open_lock(
     storage: Storage, options: Mapping[str, Any], purpose: str, storage_options: Mapping[str, str] | None
 ) -> TableLock:
     resolved = Options.resolve(options, Scope.WRITE)

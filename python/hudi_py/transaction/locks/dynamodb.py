@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class DynamoLock(HeldByContext):
-    """The lock of one table, to be held by one thread at a time. Use as a context manager.
+    """The lock of one table, held by one thread at a time. Use as a context manager.
 
     Args:
         storage_options: may hold credentials, or name what provides them; otherwise boto3 finds them.
@@ -59,12 +59,12 @@ class DynamoLock(HeldByContext):
             else self._dynamodb.key or load_table_config(storage).name
         )
         self.place = f"dynamodb://{self._dynamodb.region}/{self._dynamodb.table}/{self._key}"
-        self._client: Any = self._connected(storage_options or {}, storage.uri)
+        self._client: Any = self._connect_client(storage_options or {}, storage.uri)
         self._failed: Any = importlib.import_module("botocore.exceptions").ClientError
         self._guard = threading.Lock()
         self._owner = ""
         self._record = ""
-        """Version of our item; empty: the lock is not held."""
+        """Version of our item; empty if the lock is not held."""
         self._deadline = 0.0
         self._seen: tuple[str, float] = ("", 0.0)
         self._renewal: Renewal | None = None
@@ -77,26 +77,26 @@ class DynamoLock(HeldByContext):
         """
         self._owner = f"{WriterIdentity(uuid.uuid4().hex, process_identity())}"
         self._seen = ("", 0.0)
-        with self._answering():
+        with self._convert_errors():
             self._ensure_table()
             wait_for(
-                self._attempt,
-                self._described,
+                self._try_acquire,
+                self._describe_holder,
                 purpose=self._purpose,
                 place=self.place,
-                # As in Java: in addition to the normal wait, the lease of a holder that may be dead
+                # As in Java, wait for the lease of a holder that may be dead, in addition to the normal wait
                 patience_ms=self._settings.lease_patience_ms + self._settings.get(config.LOCK_WAIT_MS),
                 sleep=self._sleep,
             )
-        self._renewal = Renewal(self._renew, self._lease_s / 3, f"hudi-lock-{self._key}")
+        self._renewal = Renewal(self._renew_lease, self._lease_s / 3, f"hudi-lock-{self._key}")
 
     def check(self) -> None:
         """Raises LockError if the lease has expired, another holder has the lock, or DynamoDB does not answer."""
         with self._guard:
             held = bool(self._record) and time.monotonic() < self._deadline
-        with self._answering():
-            item = self._item() if held else None
-        if item is None or _text(item, "ownerName") != self._owner:
+        with self._convert_errors():
+            item = self._read_item() if held else None
+        if item is None or _text_of(item, "ownerName") != self._owner:
             raise lost_lock(self._purpose, self.place, NOT_RENEWED, option=config.LOCK_WAIT_MS.key)
 
     def release(self) -> None:
@@ -108,22 +108,22 @@ class DynamoLock(HeldByContext):
         with self._guard:
             record, self._record = self._record, ""
         try:
-            if not record or not self._delete(record, self._owner):
+            if not record or not self._delete_item(record, self._owner):
                 _log.warning("the table lock %s was taken away while held", self.place)
         except Exception as error:  # whatever boto3 raises: the write itself is complete
             _log.warning("the table lock %s could not be released; others wait for its lease: %s", self.place, error)
 
     def holder(self) -> LockHolder | None:
-        """The current holder, or one whose process ended without releasing the lock. DynamoDB stores no times.
+        """Returns the current holder, or one whose process ended without releasing the lock. DynamoDB stores no times.
 
         Raises:
             LockError: DynamoDB cannot be reached, or rejects the request.
         """
-        with self._answering():
-            item = self._item()
+        with self._convert_errors():
+            item = self._read_item()
         if item is None or "isReleased" in item:
             return None
-        owner = _text(item, "ownerName")
+        owner = _text_of(item, "ownerName")
         return LockHolder("DynamoDBBasedLockProvider", self.place, owner, None, None, owner)
 
     def break_held(self, owner: str) -> bool:
@@ -132,15 +132,15 @@ class DynamoLock(HeldByContext):
         Raises:
             LockError: DynamoDB cannot be reached, or rejects the request.
         """
-        with self._answering():
-            item = self._item()
-            if item is None or _text(item, "ownerName") != owner:
+        with self._convert_errors():
+            item = self._read_item()
+            if item is None or _text_of(item, "ownerName") != owner:
                 return False
-            return self._delete(_text(item, "recordVersionNumber"), owner)
+            return self._delete_item(_text_of(item, "recordVersionNumber"), owner)
 
     @contextlib.contextmanager
-    def _answering(self) -> Iterator[None]:
-        """Raises LockError for what botocore raises."""
+    def _convert_errors(self) -> Iterator[None]:
+        """Converts errors of botocore to LockError."""
         try:
             yield
         except importlib.import_module("botocore.exceptions").BotoCoreError as error:
@@ -157,7 +157,7 @@ class DynamoLock(HeldByContext):
                 path=self.place,
             ) from None
 
-    def _connected(self, options: Mapping[str, str], uri: str) -> Any:
+    def _connect_client(self, options: Mapping[str, str], uri: str) -> Any:
         return boto3_client(
             "dynamodb",
             options,
@@ -170,23 +170,23 @@ class DynamoLock(HeldByContext):
             ),
         )
 
-    def _attempt(self) -> bool:
-        item = self._item()
+    def _try_acquire(self) -> bool:
+        item = self._read_item()
         if item is None:
-            return self._put("attribute_not_exists(#k)", {})
+            return self._put_item("attribute_not_exists(#k)", {})
         if "isReleased" in item:
-            return self._put("attribute_exists(#k) AND #ir = :ir", {"#ir": "isReleased"}, {":ir": {"S": "1"}})
-        record, now = _text(item, "recordVersionNumber"), time.monotonic()
+            return self._put_item("attribute_exists(#k) AND #ir = :ir", {"#ir": "isReleased"}, {":ir": {"S": "1"}})
+        record, now = _text_of(item, "recordVersionNumber"), time.monotonic()
         if self._seen[0] != record:
             self._seen = record, now
             return False
-        if now - self._seen[1] <= int(_text(item, "leaseDuration")) / 1000:
+        if now - self._seen[1] <= int(_text_of(item, "leaseDuration")) / 1000:
             return False
-        return self._put(
+        return self._put_item(
             "attribute_exists(#k) AND #rvn = :rvn", {"#rvn": "recordVersionNumber"}, {":rvn": {"S": record}}
         )
 
-    def _put(self, condition: str, names: Mapping[str, str], values: Mapping[str, Any] | None = None) -> bool:
+    def _put_item(self, condition: str, names: Mapping[str, str], values: Mapping[str, Any] | None = None) -> bool:
         record, asked = str(uuid.uuid4()), time.monotonic()
         written = {
             "key": {"S": self._key},
@@ -195,7 +195,7 @@ class DynamoLock(HeldByContext):
             "recordVersionNumber": {"S": record},
         }
         more = {"ExpressionAttributeValues": dict(values)} if values else {}
-        return self._conditional(
+        return self._write_conditionally(
             "put_item",
             record,
             asked,
@@ -205,11 +205,11 @@ class DynamoLock(HeldByContext):
             **more,
         )
 
-    def _renew(self) -> bool:
+    def _renew_lease(self) -> bool:
         record, asked = str(uuid.uuid4()), time.monotonic()
         with self._guard:
             current = self._record
-        return bool(current) and self._conditional(
+        return bool(current) and self._write_conditionally(
             "update_item",
             record,
             asked,
@@ -230,12 +230,12 @@ class DynamoLock(HeldByContext):
             },
         )
 
-    def _conditional(self, operation: str, record: str, asked: float, **request: Any) -> bool:
+    def _write_conditionally(self, operation: str, record: str, asked: float, **request: Any) -> bool:
         """Writes our item conditionally. Returns False if another write came first."""
-        written = self._try(operation, **request)
+        written = self._try_request(operation, **request)
         if not written:
-            item = self._item()
-            written = item is not None and _text(item, "recordVersionNumber") == record
+            item = self._read_item()
+            written = item is not None and _text_of(item, "recordVersionNumber") == record
         with self._guard:
             if written:
                 self._record, self._deadline = record, asked + self._lease_s * 0.9
@@ -243,8 +243,8 @@ class DynamoLock(HeldByContext):
                 self._record = ""
         return written
 
-    def _delete(self, record: str, owner: str) -> bool:
-        return self._try(
+    def _delete_item(self, record: str, owner: str) -> bool:
+        return self._try_request(
             "delete_item",
             Key={"key": {"S": self._key}},
             ConditionExpression="attribute_exists(#k) AND #rvn = :rvn AND #on = :on",
@@ -252,7 +252,7 @@ class DynamoLock(HeldByContext):
             ExpressionAttributeValues={":rvn": {"S": record}, ":on": {"S": owner}},
         )
 
-    def _try(self, operation: str, **request: Any) -> bool:
+    def _try_request(self, operation: str, **request: Any) -> bool:
         """Returns False if the condition of a request does not hold."""
         try:
             getattr(self._client, operation)(TableName=self._dynamodb.table, **request)
@@ -262,7 +262,7 @@ class DynamoLock(HeldByContext):
             raise
         return True
 
-    def _item(self) -> Mapping[str, Any] | None:
+    def _read_item(self) -> Mapping[str, Any] | None:
         answer = self._client.get_item(
             TableName=self._dynamodb.table, Key={"key": {"S": self._key}}, ConsistentRead=True
         )
@@ -295,10 +295,10 @@ class DynamoLock(HeldByContext):
             waiter = self._client.get_waiter("table_exists")
             waiter.wait(TableName=self._dynamodb.table, WaiterConfig={"Delay": 1, "MaxAttempts": seconds})
 
-    def _described(self) -> str:
+    def _describe_holder(self) -> str:
         found = self.holder()
         return "a writer that has just released it" if found is None else found.owner
 
 
-def _text(item: Mapping[str, Any], name: str) -> str:
+def _text_of(item: Mapping[str, Any], name: str) -> str:
     return str(item.get(name, {}).get("S", ""))

@@ -39,22 +39,22 @@ from hudi_py.transaction.owner.identity import (
 _log = logging.getLogger(__name__)
 
 NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
-"""What the system answers where this user may not write."""
+"""Errors that the system returns where this user may not write."""
 _MAX_WAIT_S = 0.1
 _SETTLING_S = 0.05
 _BREAKER_PATIENCE_S = 1.0
 _WAITING = "lock.waiting"
 _WAITING_LIFE_S = 1.0
-"""How long after its last change the file of those who wait counts."""
+"""Seconds for which the file of waiting processes counts after its last change."""
 _TOMBSTONE = "lock.broken."
 _TOMBSTONE_LIFE_MS = 24 * 3600 * 1000
 
 _released: dict[str, float] = {}
-"""When this process released locks: place and monotonic seconds."""
+"""When this process released locks: place, and monotonic seconds."""
 
 
 class FileLock(HeldByContext):
-    """The lock of one table, to be held by one thread at a time. Use as a context manager.
+    """The lock of one table, held by one thread at a time. Use as a context manager.
 
     Args:
         storage: the table's.
@@ -98,7 +98,7 @@ class FileLock(HeldByContext):
         """Whether Apache Hudi uses the lock, too."""
         self._stuck: tuple[bytes | None, float] = (None, 0.0)
         self._noted: float | None = None
-        """When this one last said that it waits, in monotonic seconds."""
+        """When this process last noted that it waits, in monotonic seconds."""
 
     @property
     def held(self) -> bool:
@@ -118,8 +118,8 @@ class FileLock(HeldByContext):
         try:
             self._give_way()
             wait_for(
-                lambda: self._attempt(content),
-                self._described,
+                lambda: self._try_acquire(content),
+                self._describe_holder,
                 purpose=self._purpose,
                 place=self.place,
                 patience_ms=self._settings.patience_ms,
@@ -140,29 +140,29 @@ class FileLock(HeldByContext):
             self._note_end()
         self._held, self._holder_id = content, holder.id
 
-    def _attempt(self, content: bytes) -> bool:
-        if self._had(content) or (self._break_dead() and self._had(content)):
+    def _try_acquire(self, content: bytes) -> bool:
+        if self._try_once(content) or (self._break_dead() and self._try_once(content)):
             return True
         self._shared = self._shared or self._is_foreign()
         self._note_waiting()
         return False
 
-    def _had(self, content: bytes) -> bool:
-        """Tries once. True when the lock is ours.
+    def _try_once(self, content: bytes) -> bool:
+        """Tries once. Returns whether we hold the lock.
 
-        Apache Hudi's provider deletes the file twice when it gives the lock back, the second time maybe one that has
-        become ours, and on local file systems creates the file over one that has come just before: where it uses the
-        lock, too, what is still there a moment later stays.
+        Apache Hudi's provider deletes the file twice on release, and the second time it may delete ours. On local file
+        systems, it also creates its file over one that was created just before. So where Apache Hudi uses the lock too,
+        only a file that is still there a moment later counts.
         """
         if not self._storage.put_if_absent(self.path, content):
             return False
         if self._shared:
             self._sleep(_SETTLING_S)
-            return self._content() == content
+            return self._read_content() == content
         return True
 
     def _give_way(self) -> None:
-        """Lets those who wait try first, if this process has just released the lock."""
+        """Lets waiting processes try first, if this process has just released the lock."""
         if time.monotonic() - _released.get(self.place, -math.inf) < _WAITING_LIFE_S:
             info = self._storage.stat(self._waiting)
             if info is not None and self._now_ms() - info.modified_ms < _WAITING_LIFE_S * 1000:
@@ -179,35 +179,35 @@ class FileLock(HeldByContext):
         if self._noted is not None:
             self._noted = None
             with contextlib.suppress(OSError):
-                self._storage.delete(self._waiting)  # who else is waiting says so again
+                self._storage.delete(self._waiting)  # other waiting processes note it again
 
     def _is_foreign(self) -> bool:
-        content = self._content()
+        content = self._read_content()
         return content is not None and parse_writer(content) is None
 
     def check(self) -> None:
-        """Raises LockError when the lock is not ours any more: another process took it for expired, or deleted it."""
-        if self._held is None or self._content() != self._held:
+        """Raises LockError if the lock is not ours anymore: another process considered it expired, or deleted it."""
+        if self._held is None or self._read_content() != self._held:
             raise lost_lock(self._purpose, self.place, "was taken away", option=config.LOCK_EXPIRE_MINUTES.key)
 
     def moved(self, storage: Storage) -> None:
-        """A lock in the table's folder has been moved with it."""
+        """Does nothing: a lock in the table's folder has been moved with it."""
         if self._settings.get(config.LOCK_PATH) is None:
             self._storage = storage
 
     def gone(self) -> None:
-        """A lock in the table's folder is deleted with it."""
+        """Does nothing: a lock in the table's folder is deleted with it."""
         if self._settings.get(config.LOCK_PATH) is None:
             self._held = None
             end_work(self._holder_id)
 
     def release(self) -> None:
-        """Gives the lock back; one that is not ours any more is left alone."""
+        """Releases the lock; one that is not ours anymore is left alone."""
         held, self._held = self._held, None
         if held is None:
             return
         try:
-            if self._content() == held:
+            if self._read_content() == held:
                 self._storage.delete(self.path)
             else:
                 _log.warning("the table lock %s was taken away while held", self.place)
@@ -216,8 +216,9 @@ class FileLock(HeldByContext):
             end_work(self._holder_id)
 
     def holder(self) -> LockHolder | None:
-        """Who holds the lock now. One of Apache Hudi is known by the time of its file, in milliseconds."""
-        content, info = self._content(), self._storage.stat(self.path)
+        """Returns the current holder of the lock. A holder that is Apache Hudi is identified by the time of its file,
+        in milliseconds."""
+        content, info = self._read_content(), self._storage.stat(self.path)
         if content is None or info is None:
             return None
         writer = parse_writer(content)
@@ -243,14 +244,14 @@ class FileLock(HeldByContext):
             return False
         return True
 
-    def _content(self) -> bytes | None:
+    def _read_content(self) -> bytes | None:
         try:
             return self._storage.read(self.path)
         except FileNotFoundError:
             return None
 
-    def _described(self) -> str:
-        content, info = self._content(), self._storage.stat(self.path)
+    def _describe_holder(self) -> str:
+        content, info = self._read_content(), self._storage.stat(self.path)
         if content is None or info is None:
             return "a writer that has just released it"
         writer = parse_writer(content)
@@ -258,8 +259,8 @@ class FileLock(HeldByContext):
         return f"{writer if writer is not None else 'a process that left no identity'} for {age:.0f} s"
 
     def _break_dead(self) -> bool:
-        """Removes a lock that is provably dead or expired. True when the lock may be free now."""
-        content, info = self._content(), self._storage.stat(self.path)
+        """Removes a lock that is provably dead or expired. Returns whether the lock may be free now."""
+        content, info = self._read_content(), self._storage.stat(self.path)
         if content is None or info is None:
             return True
         writer = parse_writer(content)
@@ -269,12 +270,12 @@ class FileLock(HeldByContext):
             mark, why = (writer.id if writer is not None else str(info.modified_ms)), "it has expired"
         else:
             return False
-        # Its holder may have released it before he went, and the lock be another's by now. Who is gone releases nothing
-        # any more, so what is still there after the judgement is his
-        if self._content() != content:
+        # Its holder may have released it before it ended, and another may hold the lock by now. A process that is gone
+        # releases nothing anymore, so a file that is still there after this check is its own
+        if self._read_content() != content:
             return True
-        # A rename never overwrites, so each dead lock is moved away once: whoever judged it late cannot remove the
-        # lock of the process that has taken its place
+        # A rename never overwrites, so each dead lock is moved away once: a process that judged it late cannot remove
+        # the lock of the process that has taken its place
         tombstone = join_path(self._folder, _TOMBSTONE + mark)
         try:
             self._storage.rename(self.path, tombstone)
@@ -287,7 +288,8 @@ class FileLock(HeldByContext):
         return True
 
     def _break_again(self, content: bytes, tombstone: str) -> bool:
-        """For a dead lock that has its tombstone and is still there: its breaker is at it, or died half way."""
+        """Handles a dead lock that has a tombstone but is still there: the process that breaks it is at work, or died
+        halfway."""
         seen, since = self._stuck
         if seen != content:
             self._stuck = content, time.monotonic()
@@ -299,7 +301,7 @@ class FileLock(HeldByContext):
         except FileNotFoundError:
             return True
         if self._storage.read(tombstone) != content:
-            # another writer's lock: give it back. If a third one has come in between, the owner finds out by `check`
+            # another writer's lock: give it back. If a third writer came in between, the owner notices in `check`
             # before it publishes anything
             with contextlib.suppress(FileExistsError):
                 self._storage.rename(tombstone, self.path)

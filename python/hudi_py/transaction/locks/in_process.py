@@ -22,7 +22,7 @@ _guard = threading.Lock()
 
 
 class InProcessLock(HeldByContext):
-    """The lock of one table, to be held by one thread at a time. Use as a context manager."""
+    """The lock of one table, held by one thread at a time. Use as a context manager."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class InProcessLock(HeldByContext):
         """Waits for the lock. Raises LockError if it could not be acquired in time."""
         self._owner = str(uuid.uuid4())
         wait_for(
-            self._attempt,
-            self._described,
+            self._try_acquire,
+            self._describe_holder,
             purpose=self._purpose,
             place=self.place,
             patience_ms=self._settings.lease_patience_ms,
@@ -60,7 +60,7 @@ class InProcessLock(HeldByContext):
         self.break_held(self._owner)
 
     def holder(self) -> LockHolder | None:
-        """The current holder of the lock."""
+        """Returns the current holder of the lock."""
         with _guard:
             return _held.get(self.place)
 
@@ -73,7 +73,7 @@ class InProcessLock(HeldByContext):
             del _held[self.place]
             return True
 
-    def _attempt(self) -> bool:
+    def _try_acquire(self) -> bool:
         mine = LockHolder(
             "InProcessLockProvider",
             self.place,
@@ -85,7 +85,7 @@ class InProcessLock(HeldByContext):
         with _guard:
             return _held.setdefault(self.place, mine) is mine
 
-    def _described(self) -> str:
+    def _describe_holder(self) -> str:
         found = self.holder()
         return "a thread that has just released it" if found is None else found.process
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ZookeeperSettings:
-    """Place of the lock in ZooKeeper (`BaseZookeeperBasedLockProvider`, 1.2.0)."""
+    """The location of the lock in ZooKeeper (`BaseZookeeperBasedLockProvider`, 1.2.0)."""
 
     hosts: str
     base_path: str | None
@@ -28,7 +28,7 @@ class ZookeeperSettings:
 
 @dataclass(frozen=True, slots=True)
 class DynamoSettings:
-    """Place of the lock in DynamoDB (`DynamoDbBasedLockConfig`, 1.2.0)."""
+    """The location of the lock in DynamoDB (`DynamoDbBasedLockConfig`, 1.2.0)."""
 
     table: str
     key: str | None
@@ -37,23 +37,23 @@ class DynamoSettings:
     region: str
     endpoint: str | None
     provisioned: tuple[int, int] | None
-    """Read and write capacity of a table that is created; None: paid per request."""
+    """Read and write capacity of the DynamoDB table if it is created; None: paid per request."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockSettings:
-    """The options of the table lock, and what follows from them (`HoodieLockConfig`, 1.2.0). Pickles; holds no
+    """The options of the table lock, and values derived from them (`HoodieLockConfig`, 1.2.0). Pickles; holds no
     credentials."""
 
     options: Options = DEFAULTS
     zookeeper: ZookeeperSettings | None = None
-    """None: another provider has the lock."""
+    """None if another provider has the lock."""
     dynamodb: DynamoSettings | None = None
-    """None: another provider has the lock."""
+    """None if another provider has the lock."""
 
     @classmethod
     def of(cls, options: Options) -> LockSettings:
-        """The lock that the options of a write ask for.
+        """Returns the settings of the lock that the options of a write ask for.
 
         Raises:
             ConfigError: the provider is unsupported, or lacks a required option or its Python package.
@@ -67,14 +67,14 @@ class LockSettings:
         with problems.collected():
             _check_provider(options, provider, config.DYNAMODB_TABLE, config.DYNAMODB_LOCK)
         with problems.collected():
-            zookeeper = _zookeeper(options, provider)
+            zookeeper = _zookeeper_settings(options, provider)
         with problems.collected():
-            dynamodb = _dynamodb(options, provider)
+            dynamodb = _dynamo_settings(options, provider)
         problems.check()
         return cls(options.without_credentials(), zookeeper, dynamodb)
 
     def get(self, option: Option[T]) -> T:
-        """The value of an option of the lock."""
+        """Returns the value of an option of the lock."""
         return self.options.get(option)
 
     @property
@@ -94,7 +94,8 @@ class LockSettings:
 
     @property
     def lease_patience_ms(self) -> int:
-        """The same for locks that Java's providers wait for within each try; must outlast a dead holder's lease."""
+        """The same for locks that Java's providers wait for within each try; must be longer than the lease of a dead
+        holder."""
         try_ms = self.get(config.LOCK_WAIT_MS)
         return max(try_ms, self.get(config.LOCK_RETRIES) * (try_ms + self.get(config.LOCK_RETRY_WAIT_MS)))
 
@@ -109,7 +110,8 @@ def _check_lease(validity: int, renew: int) -> None:
 
 
 def _check_provider(options: Options, provider: str | None, given: Option[str | None], expected: str) -> None:
-    """Raises ConfigError if options describe a lock that is not selected: writers would not exclude one another."""
+    """Raises ConfigError if options describe a lock that is not selected, because writers would not exclude one
+    another."""
     if provider is None and options.given(given):
         raise ConfigError(
             f"Option {options.name_of(given)} is given without {config.LOCK_PROVIDER.key}; set it to {expected}, or "
@@ -118,17 +120,17 @@ def _check_provider(options: Options, provider: str | None, given: Option[str | 
         )
 
 
-def _zookeeper(options: Options, provider: str | None) -> ZookeeperSettings | None:
+def _zookeeper_settings(options: Options, provider: str | None) -> ZookeeperSettings | None:
     if provider not in (config.ZOOKEEPER_LOCK, config.ZOOKEEPER_IMPLICIT_LOCK):
         return None
     implicit = provider == config.ZOOKEEPER_IMPLICIT_LOCK
     problems, hosts, base = Problems(), "", None
     with problems.collected():
-        hosts = _required(options, provider, config.ZOOKEEPER_URL)
+        hosts = _required_option(options, provider, config.ZOOKEEPER_URL)
     with problems.collected():
-        base = None if implicit else _required(options, provider, config.ZOOKEEPER_BASE_PATH)
+        base = None if implicit else _required_option(options, provider, config.ZOOKEEPER_BASE_PATH)
     with problems.collected():
-        _package("kazoo", provider, "zookeeper")
+        _check_package("kazoo", provider, "zookeeper")
     problems.check()
     port = options.get(config.ZOOKEEPER_PORT)
     if port is not None:
@@ -141,11 +143,11 @@ def _zookeeper(options: Options, provider: str | None) -> ZookeeperSettings | No
     )
 
 
-def _dynamodb(options: Options, provider: str | None) -> DynamoSettings | None:
+def _dynamo_settings(options: Options, provider: str | None) -> DynamoSettings | None:
     if provider not in (config.DYNAMODB_LOCK, config.DYNAMODB_IMPLICIT_LOCK):
         return None
     implicit = provider == config.DYNAMODB_IMPLICIT_LOCK
-    _package("boto3", provider, "dynamodb")
+    _check_package("boto3", provider, "dynamodb")
     endpoint = options.get(config.DYNAMODB_ENDPOINT)
     if endpoint is not None and "://" not in endpoint:
         endpoint = f"https://{endpoint}"
@@ -160,7 +162,7 @@ def _dynamodb(options: Options, provider: str | None) -> DynamoSettings | None:
     )
 
 
-def _required(options: Options, provider: str, option: Option[str | None]) -> str:
+def _required_option(options: Options, provider: str, option: Option[str | None]) -> str:
     value = options.get(option)
     if value is None:
         raise ConfigError(
@@ -171,7 +173,7 @@ def _required(options: Options, provider: str, option: Option[str | None]) -> st
     return value
 
 
-def _package(name: str, provider: str, extra: str) -> None:
+def _check_package(name: str, provider: str, extra: str) -> None:
     if importlib.util.find_spec(name) is None:
         raise ConfigError(
             f"Option {config.LOCK_PROVIDER.key} = '{provider}' needs the package {name}, which is missing; install it "

@@ -66,13 +66,13 @@ def parse_lease(found: VersionedObject, place: str) -> Lease:
 
 
 _RELEASED: Final[dict[str, tuple[Version, float]]] = {}
-"""The version with which this process has released a lock, and when, by its place. If it is still there, no one has
-taken the lock since, and one request takes it again."""
+"""The version with which this process released a lock and the time, by place. If that version is still there, nobody
+has taken the lock since, and one request takes it again."""
 _REMEMBERED_S: Final = 60
 
 
 class StorageLock(HeldByContext):
-    """The lock of one table, to be held by one thread at a time. Use as a context manager.
+    """The lock of one table, held by one thread at a time. Use as a context manager.
 
     Args:
         storage: storage of the table.
@@ -125,8 +125,8 @@ class StorageLock(HeldByContext):
         begin_work(self._owner)
         try:
             wait_for(
-                self._attempt,
-                self._described,
+                self._try_acquire,
+                self._describe_holder,
                 purpose=self._purpose,
                 place=self.place,
                 patience_ms=self._settings.lease_patience_ms,
@@ -141,7 +141,7 @@ class StorageLock(HeldByContext):
                     path=STORAGE_LOCK,
                 ) from error
             raise
-        self._renewal = Renewal(self._renew, self._settings.renewal_s, f"hudi-lock-{self._owner}")
+        self._renewal = Renewal(self._renew_lease, self._settings.renewal_s, f"hudi-lock-{self._owner}")
 
     def check(self) -> None:
         """Raises LockError if the lease has expired or another holder has the lock."""
@@ -155,7 +155,7 @@ class StorageLock(HeldByContext):
             raise lost_lock(self._purpose, self.place, NOT_RENEWED, option=config.STORAGE_VALIDITY_S.key)
 
     def gone(self) -> None:
-        """The lease is deleted with the table."""
+        """Does nothing: the lease is deleted with the table."""
         renewal, self._renewal = self._renewal, None
         if renewal is not None:
             renewal.stop()
@@ -183,19 +183,19 @@ class StorageLock(HeldByContext):
             end_work(self._owner)
 
     def holder(self) -> LockHolder | None:
-        """The current holder of the lock."""
+        """Returns the current holder of the lock."""
         found = self._storage.read_version(STORAGE_LOCK)
         lease = None if found is None else parse_lease(found, self.place)
         if found is None or lease is None or not lease.is_held(self._now_ms()):
             return None
-        writer = self._writer(found, lease)
+        writer = self._lease_writer(found, lease)
         since_ms = json.loads(found.note)["since"] if writer is not None else found.modified_ms
         return LockHolder(
             "StorageBasedLockProvider",
             self.place,
             lease.owner,
-            _moment(since_ms),
-            _moment(lease.valid_until_ms),
+            _to_datetime(since_ms),
+            _to_datetime(lease.valid_until_ms),
             "" if writer is None else str(writer),
         )
 
@@ -208,25 +208,25 @@ class StorageLock(HeldByContext):
         broken = Lease(True, lease.valid_until_ms, owner)
         return self._storage.replace(STORAGE_LOCK, broken.to_json(), found.version) is not None
 
-    def _attempt(self) -> bool:
+    def _try_acquire(self) -> bool:
         left, at = _RELEASED.pop(self.place, (None, 0.0))
-        if left is not None and time.monotonic() - at < _REMEMBERED_S and self._extend(left, self._put):
+        if left is not None and time.monotonic() - at < _REMEMBERED_S and self._replace_lease(left, self._put_lease):
             return True
         found = self._storage.read_version(STORAGE_LOCK)
         if found is not None:
             lease = parse_lease(found, self.place)
-            writer = self._writer(found, lease)
+            writer = self._lease_writer(found, lease)
             if lease.is_held(self._now_ms()) and not (writer is not None and writer.provably_dead):
                 return False
-        return self._extend(None if found is None else found.version, self._put)
+        return self._replace_lease(None if found is None else found.version, self._put_lease)
 
-    def _renew(self) -> bool:
+    def _renew_lease(self) -> bool:
         with self._guard:
             version = self._version
-        return version is not None and self._extend(version, self._put_own)
+        return version is not None and self._replace_lease(version, self._put_own)
 
-    def _extend(self, version: Version | None, put: Callable[[Lease, Version | None], Version | None]) -> bool:
-        """Replaces a version by a lease that begins now; False if that version was already replaced."""
+    def _replace_lease(self, version: Version | None, put: Callable[[Lease, Version | None], Version | None]) -> bool:
+        """Replaces a version by a lease that begins now. Returns False if another has already replaced that version."""
         asked = time.monotonic()
         valid_until_ms = self._now_ms() + round(self._lease_s * 1000)
         written = put(Lease(False, valid_until_ms, self._owner), version)
@@ -238,26 +238,27 @@ class StorageLock(HeldByContext):
             self._deadline = asked + self._lease_s - self._margin_s
             return True
 
-    def _put(self, lease: Lease, version: Version | None) -> Version | None:
+    def _put_lease(self, lease: Lease, version: Version | None) -> Version | None:
         return self._storage.replace(STORAGE_LOCK, lease.to_json(), version, self._note)
 
     def _put_own(self, lease: Lease, version: Version | None) -> Version | None:
-        """The same for this holder's own lease, whose version is another if the answer to a renewal was lost."""
-        written = self._put(lease, version)
+        """Writes this holder's own lease, whose version differs if the response to a renewal was lost."""
+        written = self._put_lease(lease, version)
         if written is not None:
             return written
         found = self._storage.read_version(STORAGE_LOCK)
         current = None if found is None else parse_lease(found, self.place)
         if found is None or current is None or current.owner != self._owner or current.expired:
             return None
-        return self._put(lease, found.version)
+        return self._put_lease(lease, found.version)
 
-    def _writer(self, found: VersionedObject, lease: Lease) -> WriterIdentity | None:
-        """The hudi-py process that holds a lease; None if Apache Hudi has overwritten the process information."""
+    def _lease_writer(self, found: VersionedObject, lease: Lease) -> WriterIdentity | None:
+        """Returns the hudi-py process that holds a lease; None if Apache Hudi has overwritten the process
+        information."""
         writer = parse_writer(found.note) if found.note else None
         return writer if writer is not None and writer.id == lease.owner else None
 
-    def _described(self) -> str:
+    def _describe_holder(self) -> str:
         found = self.holder()
         if found is None:
             return "a writer that has just released it"
@@ -265,5 +266,5 @@ class StorageLock(HeldByContext):
         return f"{who} until {found.expires:%Y-%m-%d %H:%M:%S} UTC unless it is renewed"
 
 
-def _moment(ms: int) -> datetime:
+def _to_datetime(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, timezone.utc)

@@ -1,4 +1,4 @@
-"""The interface of all table locks, whether stored in a file, an object store or a service; how they wait, and renew a
+"""The interface of all table locks, whether in a file, an object store or a service; how they wait, and renew a
 lease."""
 
 from __future__ import annotations
@@ -63,15 +63,17 @@ class TableLock(Protocol):
         ...
 
     def gone(self) -> None:
-        """The table has been deleted, with a lock that was kept in its folder: there is nothing to release."""
+        """Forgets a lock that was kept in the table's folder: the table has been deleted, so there is nothing to
+        release."""
         ...
 
     def holder(self) -> LockHolder | None:
-        """The current holder of the lock, this process or another; None if it is free."""
+        """Returns the current holder of the lock, this process or another; None if it is free."""
         ...
 
     def break_held(self, owner: str) -> bool:
-        """Takes the lock away from a holder, as named by `holder`. False if the lock is free or held by another."""
+        """Takes the lock away from a holder, as named by `holder`. Returns False if the lock is free or held by
+        another."""
         ...
 
 
@@ -125,7 +127,8 @@ class _CallersLock:
 def caller_holds_lock(
     storage: Storage, settings: LockSettings, *, purpose: str, storage_options: Mapping[str, str] | None = None
 ) -> TableLock:
-    """A `LockProvider` for a metadata table, which is used under the lock of its table."""
+    """Returns a lock that does nothing, for a metadata table, which is used under the lock of its table. Implements
+    `LockProvider`."""
     return _CallersLock()
 
 
@@ -152,10 +155,10 @@ class HeldByContext(ABC):
         """Releases the lock, unless it belongs to another holder."""
 
     def moved(self, storage: Storage) -> None:  # noqa: B027
-        """The lock is not kept in the table's folder, or in one that cannot be moved."""
+        """Does nothing: the lock is not in the table's folder, or the folder cannot be moved."""
 
     def gone(self) -> None:  # noqa: B027
-        """The lock is not kept in the table's folder."""
+        """Does nothing: the lock is not in the table's folder."""
 
     def __enter__(self: _Lock) -> _Lock:
         self.acquire()
@@ -210,7 +213,7 @@ def wait_for(
 
 
 def lost_lock(purpose: str, place: str, how: str, *, option: str = "") -> LockError:
-    """The error of a holder whose lock is now free or belongs to another.
+    """Builds the error of a holder whose lock is now free or belongs to another.
 
     Args:
         how: what happened to the lock; follows its place in the message.
@@ -227,7 +230,7 @@ class Renewal:
         self._renew = renew
         self._interval_s = interval_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._renew_until_stopped, name=name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -235,7 +238,7 @@ class Renewal:
         self._stop.set()
         self._thread.join()
 
-    def _run(self) -> None:
+    def _renew_until_stopped(self) -> None:
         while not self._stop.wait(self._interval_s):
             try:
                 if not self._renew():

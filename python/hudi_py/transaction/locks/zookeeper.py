@@ -29,7 +29,7 @@ _NODE = "-lock-"
 
 
 class ZookeeperLock(HeldByContext):
-    """The lock of one table, to be held by one thread at a time. Use as a context manager. Connected only while held or
+    """The lock of one table, held by one thread at a time. Use as a context manager. Connected only while held or
     waited for, as in Java."""
 
     def __init__(
@@ -61,18 +61,18 @@ class ZookeeperLock(HeldByContext):
         Raises:
             LockError: there is no connection, or the lock could not be acquired in time.
         """
-        client = self._connected()
+        client = self._connect_client()
         try:
             exceptions = importlib.import_module("kazoo.exceptions")
             self._lost = False
-            client.add_listener(self._listen)
-            lock = _mutex(client, self._path)
+            client.add_listener(self._on_state)
+            lock = _curator_lock(client, self._path)
             try:
                 acquired = lock.acquire(timeout=self._settings.lease_patience_ms / 1000)
             except exceptions.LockTimeout:
                 acquired = False
             if not acquired:
-                found = _first(client, self._path)
+                found = _first_in_line(client, self._path)
                 raise LockError(
                     f"Cannot {self._purpose}: the table lock {self.place} is held by "
                     f"{'a writer that has just released it' if found is None else found[1]}, waited "
@@ -82,13 +82,13 @@ class ZookeeperLock(HeldByContext):
                     remedies=(BREAK,),
                 )
         except BaseException:
-            _close(client)
+            _close_client(client)
             raise
         self._client, self._lock = client, lock
 
     def check(self) -> None:
         """Raises LockError if the session was interrupted or the node removed: others may hold the lock."""
-        if self._lock is None or self._lost or not self._lock.is_acquired or self._gone():
+        if self._lock is None or self._lost or not self._lock.is_acquired or self._is_gone():
             raise lost_lock(self._purpose, self.place, "was lost with the connection to ZooKeeper, or was broken")
 
     def release(self) -> None:
@@ -102,12 +102,12 @@ class ZookeeperLock(HeldByContext):
         except Exception as error:  # the node disappears with the session
             _log.warning("the table lock %s could not be released; it ends with its session: %s", self.place, error)
         finally:
-            _close(client)
+            _close_client(client)
 
     def holder(self) -> LockHolder | None:
-        """The current holder of the lock."""
-        with self._session() as client:
-            found = _first(client, self._path)
+        """Returns the current holder of the lock."""
+        with self._open_session() as client:
+            found = _first_in_line(client, self._path)
             if found is None:
                 return None
             node, process, created_ms = found
@@ -116,8 +116,8 @@ class ZookeeperLock(HeldByContext):
 
     def break_held(self, owner: str) -> bool:
         """Removes a holder's node."""
-        with self._session() as client:
-            found = _first(client, self._path)
+        with self._open_session() as client:
+            found = _first_in_line(client, self._path)
             if found is None or found[0] != owner:
                 return False
             try:
@@ -127,14 +127,14 @@ class ZookeeperLock(HeldByContext):
             return True
 
     @contextmanager
-    def _session(self) -> Iterator[Any]:
-        client = self._connected()
+    def _open_session(self) -> Iterator[Any]:
+        client = self._connect_client()
         try:
             yield client
         finally:
-            _close(client)
+            _close_client(client)
 
-    def _connected(self) -> Any:
+    def _connect_client(self) -> Any:
         kazoo = importlib.import_module("kazoo.client")
         timeout = importlib.import_module("kazoo.handlers.threading").KazooTimeoutError
         session_s = self._settings.get(config.ZOOKEEPER_SESSION_MS) / 1000
@@ -143,18 +143,18 @@ class ZookeeperLock(HeldByContext):
         try:
             client.start(timeout=connection_s)
         except timeout as error:
-            _close(client)
+            _close_client(client)
             raise LockError(
                 f"Cannot {self._purpose}: no connection to ZooKeeper at {self._zookeeper.hosts} within "
                 f"{connection_s:g} s; check {config.ZOOKEEPER_URL.key}"
             ) from error
         return client
 
-    def _listen(self, state: str) -> None:
+    def _on_state(self, state: str) -> None:
         if state != "CONNECTED":  # suspended: the session may end without notice
             self._lost = True
 
-    def _gone(self) -> bool:
+    def _is_gone(self) -> bool:
         try:
             return self._client.exists(f"{self._path}/{self._lock.node}") is None
         except Exception:  # no answer
@@ -162,18 +162,18 @@ class ZookeeperLock(HeldByContext):
 
 
 def implicit_base_path(uri: str) -> str:
-    """Base path of `ZookeeperBasedImplicitBasePathLockProvider`: a hash of the table's path."""
+    """Returns the base path of `ZookeeperBasedImplicitBasePathLockProvider`: a hash of the table's path."""
     return f"/tmp/{path_hash(uri)}"
 
 
 def path_hash(uri: str) -> str:
-    """The identifier of a table in Apache Hudi's implicit lock providers, where local paths have no scheme."""
+    """Returns the identifier of a table in Apache Hudi's implicit lock providers, where local paths have no scheme."""
     path = uri.removeprefix("file://").replace("s3a:", "s3:", 1)
     return hash64(path).hex().upper()
 
 
-def _mutex(client: Any, path: str) -> Any:
-    """kazoo's lock with Curator's node names, so that it and Apache Hudi wait for each other's nodes."""
+def _curator_lock(client: Any, path: str) -> Any:
+    """Returns kazoo's lock with Curator's node names, so that hudi-py and Apache Hudi wait for each other's nodes."""
     base: Any = importlib.import_module("kazoo.recipe.lock").Lock
     kind = type("CuratorMutex", (base,), {"_NODE_NAME": _NODE, "_EXCLUDE_NAMES": [_NODE]})
     writer = WriterIdentity(uuid.uuid4().hex, process_identity())
@@ -183,8 +183,8 @@ def _mutex(client: Any, path: str) -> Any:
     return lock
 
 
-def _first(client: Any, path: str) -> tuple[str, str, int] | None:
-    """Node, description and creation time in milliseconds of the holder; None if there is none."""
+def _first_in_line(client: Any, path: str) -> tuple[str, str, int] | None:
+    """Returns node, description and creation time in milliseconds of the holder; None if there is none."""
     missing = importlib.import_module("kazoo.exceptions").NoNodeError
     try:
         nodes = [node for node in client.get_children(path) if _NODE in node]
@@ -197,6 +197,6 @@ def _first(client: Any, path: str) -> tuple[str, str, int] | None:
     return node, data.decode("utf-8", "replace").removeprefix("application_id="), int(stat.ctime)
 
 
-def _close(client: Any) -> None:
+def _close_client(client: Any) -> None:
     client.stop()
     client.close()

@@ -1,4 +1,5 @@
-"""Records who works on an instant: the claim that lets an attempt publish files, and the owner note that outlives it.
+"""Records which process works on an instant: the claim that lets an attempt publish files, and the owner note that
+outlives it.
 
 A plan may be attempted repeatedly under its instant, so an attempt is identified by the random id of its owner. The
 claim, a file in `.hoodie/.hudi_py/<instant>`, exists while the attempt accepts files; commit and rollback remove it
@@ -34,7 +35,7 @@ from hudi_py.transaction.owner.heartbeat import remove_heartbeat
 from hudi_py.transaction.owner.identity import WRITER_KEY, WriterIdentity, parse_writer
 
 PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
-"""Actions that carry out a plan, which stays when an attempt fails or is rolled back."""
+"""Actions that execute a plan, which stays when an attempt fails or is rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,31 +79,32 @@ def claim(storage: Storage, attempt: Attempt) -> None:
 
 
 def claim_proof(storage: Storage, instant: InstantTime, writer: WriterIdentity) -> None:
-    """Leaves a claim with an instant that begins and ends under one table lock. A process that holds the lock and finds
+    """Leaves a claim for an instant that begins and ends under one table lock. A process that holds the lock and finds
     the instant pending then knows that its owner has died."""
     storage.put_if_absent(claim_path(instant), writer.to_json().encode())
 
 
 def claimant(storage: Storage, instant: InstantTime) -> WriterIdentity | None:
-    """The writer that may publish files under the instant; None if there is none."""
+    """Returns the writer that may publish files under the instant; None if there is none."""
     return _read_writer(storage, claim_path(instant))
 
 
 def revoke_claim(storage: Storage, instant: InstantTime) -> None:
-    """Keeps attempts from publishing files from now on. Idempotent."""
+    """Prevents attempts from publishing files from now on. Idempotent."""
     storage.delete(claim_path(instant))
 
 
 def close_claim(storage: Storage, instant: InstantTime) -> None:
-    """As `revoke_claim`, for an attempt that is about to be completed."""
+    """Does the same as `revoke_claim` for an attempt that is about to be completed."""
     if storage.can_rename:
         revoke_claim(storage, instant)
-    else:  # there are no empty folders, and this one shows the next write what a killed process has left
+    else:  # there are no empty folders here, and this one shows the next write what a killed process has left
         storage.put(claim_path(instant), b"")
 
 
 def holder(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> WriterIdentity | None:
-    """The writer that works or last worked on a pending instant; None if it is another engine, or there is none."""
+    """Returns the writer that works or last worked on a pending instant; None if it is another engine, or there is
+    none."""
     found = claimant(storage, instant)
     if found is not None:
         return found
@@ -135,7 +137,7 @@ def check_open(storage: Storage, attempt: Attempt) -> None:
 
 
 def superseded(storage: Storage, attempt: Attempt, what: str) -> RolledBackError:
-    """The error of an attempt that can no longer publish files; `what` gives the reason."""
+    """Builds the error of an attempt that can no longer publish files; `what` gives the reason."""
     return RolledBackError(
         f"Cannot continue the {attempt} of {storage.uri}: {what}; it was given up, rolled back, or completed without "
         "this attempt",
@@ -144,25 +146,25 @@ def superseded(storage: Storage, attempt: Attempt, what: str) -> RolledBackError
 
 
 def forbid(storage: Storage, instant: InstantTime) -> None:
-    """Keeps the instant from being begun. The next write removes the file, when other writes have begun anyway."""
+    """Prevents the instant from being begun. The next write removes the file once other writes have begun anyway."""
     storage.put_if_absent(forbidden_path(instant), b"")
 
 
 def is_forbidden(storage: Storage, instant: InstantTime) -> bool:
-    """Whether the write was aborted before it began."""
+    """Returns whether the write was aborted before it began."""
     return storage.stat(forbidden_path(instant)) is not None
 
 
 def remove_write_folder(storage: Storage, instant: InstantTime) -> None:
     """Removes the claim, unpublished files and staged data of a write."""
-    if storage.can_rename:  # elsewhere nothing is unpublished, and one request removes the folder
+    if storage.can_rename:  # in other storages nothing is unpublished, and one request removes the folder
         revoke_claim(storage, instant)
     storage.delete_tree(write_folder(instant))
 
 
 def forget_write(storage: Storage, instant: InstantTime) -> None:
-    """Removes the files of a write other than timeline and data. The write folder goes last: after a crash the next
-    write uses it to remove the rest."""
+    """Removes all files of a write except timeline and data. The write folder goes last: after a crash the next write
+    uses it to remove the rest."""
     if isinstance(storage, BulkStorage):
         markers = [info.path for info in storage.walk(marker_folder(instant))]
         storage.delete_many([heartbeat_path(instant), *markers])
@@ -173,8 +175,8 @@ def forget_write(storage: Storage, instant: InstantTime) -> None:
 
 
 def sweep_vanished(storage: Storage, pending: Collection[str]) -> None:
-    """Removes folders, markers and heartbeats that finished writes of hudi-py left. The table lock must be held: a
-    write creates its folder and its instant under it.
+    """Removes folders, markers and heartbeats that finished writes of hudi-py left. The table lock must be held,
+    because a write creates its folder and its instant under it.
 
     `pending`: requested times of the timeline's pending instants.
     """

@@ -16,12 +16,12 @@ _log = logging.getLogger(__name__)
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """Returns the milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def last_beat_ms(storage: Storage, instant: InstantTime) -> int | None:
-    """When the instant's heartbeat was last renewed, in ms since the epoch; None if it has none."""
+    """Returns when the instant's heartbeat was last renewed, in milliseconds since the epoch; None if it has none."""
     info = storage.stat(heartbeat_path(instant))
     return None if info is None else info.modified_ms
 
@@ -61,7 +61,7 @@ class Heartbeat:
         self._storage.touch(heartbeat_path(self._instant))
 
     def check(self) -> int:
-        """The age of the heartbeat in ms.
+        """Returns the age of the heartbeat in milliseconds.
 
         Raises:
             RolledBackError: it is missing or expired: another writer may roll the write back.
@@ -109,7 +109,9 @@ class Heartbeat:
             if not fresh:
                 self.beat()
             self._stop.clear()
-            self._thread = threading.Thread(target=self._run, name=f"hudi-heartbeat-{self._instant}", daemon=True)
+            self._thread = threading.Thread(
+                target=self._renew_until_stopped, name=f"hudi-heartbeat-{self._instant}", daemon=True
+            )
             self._thread.start()
 
     def stop(self) -> None:
@@ -120,7 +122,7 @@ class Heartbeat:
                 self._thread.join()
             self._thread = None
 
-    def _run(self) -> None:
+    def _renew_until_stopped(self) -> None:
         while not self._stop.wait(self._interval_ms / 1000):
             try:
                 self.beat()

@@ -36,7 +36,7 @@ class ProcessIdentity:
     @property
     def provably_dead(self) -> bool:
         """Whether the process ran on this host, in this boot and namespace, and has ended."""
-        here = _here()
+        here = _boot_and_namespace()
         if here is None or (self.host, self.boot) != here:
             return False
         return _start_time(self.pid) not in (self.start, _HIDDEN)
@@ -78,7 +78,7 @@ class WriterIdentity:
 
 
 def parse_writer(text: str | bytes) -> WriterIdentity | None:
-    """The identity in `text`; None if there is none."""
+    """Parses the identity in `text`; None if there is none."""
     try:
         content = parse_json(text)
     except ValueError:  # includes undecodable bytes
@@ -92,7 +92,7 @@ def parse_writer(text: str | bytes) -> WriterIdentity | None:
 
 
 def new_writer_id() -> str:
-    """A random id, 32 hexadecimal digits."""
+    """Returns a random id of 32 hexadecimal digits."""
     return uuid.uuid4().hex
 
 
@@ -109,16 +109,16 @@ def end_work(writer_id: str) -> None:
 
 
 def process_identity(pid: int | None = None) -> ProcessIdentity | None:
-    """Identity of the process `pid` (default: this one); None if there is no such process, or the platform does not
-    report it."""
-    here = _here()
+    """Returns the identity of the process `pid` (default: this one); None if there is no such process, or the platform
+    does not report it."""
+    here = _boot_and_namespace()
     start = _own_start_time() if pid is None else _start_time(pid)
     pid = os.getpid() if pid is None else pid
     return ProcessIdentity(*here, pid, start) if here is not None and start not in (None, _HIDDEN) else None
 
 
 @cache
-def _boot() -> str | None:
+def _boot_id() -> str | None:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -126,13 +126,13 @@ def _boot() -> str | None:
         return None
 
 
-def _here() -> tuple[str, str] | None:
-    boot = _boot()
+def _boot_and_namespace() -> tuple[str, str] | None:
+    boot = _boot_id()
     if boot is None:
         return None
     try:
         namespace = os.readlink("/proc/self/ns/pid")
-    except OSError:  # containers may forbid it; two of them on one kernel must not judge each other then
+    except OSError:  # containers may forbid it; then two containers on one kernel must not judge each other
         return None
     return socket.gethostname(), f"{boot}/{namespace}"
 
@@ -147,8 +147,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def _start_time(pid: int) -> str | None:
-    """Start time of a running process, `_HIDDEN` if this user may not see it; None if there is no such process or it is
-    a zombie: dead, but not yet reaped."""
+    """Returns the start time of a running process, `_HIDDEN` if this user may not see it; None if there is no such
+    process or it is a zombie: dead, but not yet reaped."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             text = file.read()
@@ -160,7 +160,7 @@ def _start_time(pid: int) -> str | None:
 
 
 def _is_there(pid: int) -> bool:
-    """Whether the process exists, even if /proc is mounted with `hidepid` and hides other users' processes."""
+    """Returns whether the process exists, even if /proc is mounted with `hidepid` and hides other users' processes."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,1 +1,1 @@
-"""Undoes failed actions: rollback and restore, and finding the writes that need them."""
+"""Undoes failed actions: rollbacks and restores, and the search for writes that need them."""

@@ -1,4 +1,4 @@
-"""Before a write, rolls back other writers' failed writes, and waits for running ones or refuses the write."""
+"""Before a write, rolls back failed writes of others, and waits for running ones or refuses the write."""
 
 from __future__ import annotations
 
@@ -48,17 +48,19 @@ class PendingWrite:
     writer: WriterIdentity | None
     """None if another engine wrote it."""
     active_ms: int | None
-    """Last sign of life in ms since the epoch: its heartbeat, or else the newest of its pending files and markers."""
+    """Last sign of life in milliseconds since the epoch: the heartbeat, or else the newest of the pending files and
+    markers."""
 
     def dead(self, expiry_ms: int) -> bool:
-        """Whether it may be rolled back: its process has provably ended, or it gave no sign of life for `expiry_ms`."""
+        """Returns whether it may be rolled back: its process has provably ended, or it gave no sign of life for
+        `expiry_ms`."""
         if self.writer is not None and self.writer.provably_dead:
             return True
         return self.active_ms is None or now_ms() - self.active_ms > expiry_ms
 
 
 def examine(storage: Storage, timeline: Timeline, instant: Instant) -> PendingWrite:
-    """The writer of a pending instant, and its last sign of life."""
+    """Finds the writer of a pending instant, and its last sign of life."""
     writer = holder(storage, timeline.layout, instant.time, instant.action)
     beat = last_beat_ms(storage, instant.time)
     # hudi-py's heartbeats are created before the inflight file, so its writes without one are over
@@ -74,10 +76,10 @@ def examine(storage: Storage, timeline: Timeline, instant: Instant) -> PendingWr
 
 
 def refuse_living(table: LockedTable, instants: Iterable[Instant], what: str) -> None:
-    """Refuses to do something to a table as long as one of its pending actions may be carried out.
+    """Refuses an operation on a table as long as one of its pending actions may be running.
 
     Args:
-        what: would be done; follows "Cannot" in the message.
+        what: the operation; follows "Cannot" in the message.
 
     Raises:
         ConflictError: names the first of these instants that is not known to be dead.
@@ -95,7 +97,7 @@ def refuse_living(table: LockedTable, instants: Iterable[Instant], what: str) ->
 
 
 def recover_failed_writes(session: TableSession) -> Timeline:
-    """Roll back every failed write and finish killed rollbacks, as the next write would. Return the new timeline.
+    """Rolls back every failed write and finishes killed rollbacks, as the next write would. Returns the new timeline.
 
     Raises:
         ConflictError: a write is under way, and the options allow for one writer at a time; names its instant.
@@ -183,7 +185,8 @@ def bootstrap_left(table: LockedTable) -> InstantTime | None:
 
 
 def _refuse_half_bootstrapped(table: LockedTable, purpose: str) -> None:
-    """Refuses to work on what a killed bootstrap left. Apache Hudi undoes it, and goes on with an empty table."""
+    """Refuses to work on what a killed bootstrap left. Apache Hudi undoes the bootstrap, and continues with an empty
+    table."""
     left = bootstrap_left(table)
     maker = parse_writer(table.config.properties.get(FIRST_WRITE, ""))
     own = maker is not None and maker.process == process_identity() and not maker.provably_dead
@@ -197,8 +200,8 @@ def _refuse_half_bootstrapped(table: LockedTable, purpose: str) -> None:
 
 @contextmanager
 def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
-    """Locks the table and finishes killed restores and rollbacks: until then no plan can be made on the table, nor
-    carried out. Failed writes stay as they are. A metadata table is recovered by its own writer.
+    """Locks the table and finishes killed restores and rollbacks, before which no plan can be made or executed. Failed
+    writes stay as they are. A metadata table is recovered by its own writer.
 
     Raises:
         ConflictError: another engine is restoring the table.
@@ -218,7 +221,7 @@ def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
 
 
 def _finish_recovery(table: LockedTable) -> LockedTable:
-    """The table after finishing killed restores, then killed rollbacks, and removing interrupted savepoints."""
+    """Returns the table after finishing killed restores, then killed rollbacks, and removing interrupted savepoints."""
     session, storage = table.session, table.session.storage
     changed = False
     for restore in table.plans.of(Action.RESTORE):
@@ -244,7 +247,8 @@ def _finish_recovery(table: LockedTable) -> LockedTable:
 
 
 def _living_restores(table: LockedTable) -> list[PendingWrite]:
-    """Restores that another engine may be carrying out. Ours hold the lock, so they are over once we hold it."""
+    """Returns the restores that another engine may be executing. Our own hold the lock, so they are over once we hold
+    it."""
     storage, restores = table.session.storage, table.plans.of(Action.RESTORE)
     if not restores or all(claimant(storage, restore.time) is not None for restore in restores):
         return []
@@ -271,12 +275,12 @@ def _finish_rollbacks(table: LockedTable) -> bool:
             continue
         check_rollback_plan(storage, rollback.time, plan)
         if table.session.settings.optimistic and not _is_abandoned(table, rollback):
-            continue  # Apache Hudi carries rollbacks out without the lock
+            continue  # Apache Hudi executes rollbacks without the lock
         target = timeline.find(plan.instant, Action(plan.action))
         if target is None and completed_restore_of(storage, timeline, plan.instant) is not None:
             sweep_rollbacks(storage, timeline, (InstantTime(plan.instant),))
         elif target is not None and target.time not in writes and not _is_abandoned(table, rollback):
-            continue  # another engine may be carrying it out
+            continue  # another engine may be executing it
         elif (
             target is not None
             and target.completed
@@ -294,13 +298,15 @@ def _finish_rollbacks(table: LockedTable) -> bool:
 
 
 def _being_rolled_back(table: LockedTable) -> set[str]:
-    """Requested times of the instants being undone by pending rollbacks that another engine may be carrying out."""
+    """Returns the requested times of the instants being undone by pending rollbacks that another engine may be
+    executing."""
     plans = (table.plans.rollback(rollback) for rollback in table.plans.of(Action.ROLLBACK))
     return {plan.instant for plan in plans if plan is not None}
 
 
 def _is_abandoned(table: LockedTable, instant: Instant) -> bool:
-    """Whether a pending rollback was given up: it is old, or ours, planned under the lock this process now holds."""
+    """Returns whether a pending rollback was given up: it is old, or our own and planned under the lock that this
+    process now holds."""
     return claimant(table.session.storage, instant.time) is not None or _is_old(table, instant)
 
 
@@ -310,7 +316,7 @@ def _is_old(table: LockedTable, instant: Instant) -> bool:
 
 
 def _changed_ms(table: LockedTable, instant: Instant) -> int:
-    """When a state file of the instant was last written, in ms since the epoch."""
+    """Returns when a state file of the instant was last written, in milliseconds since the epoch."""
     storage, timeline = table.session.storage, table.timeline
     infos = (storage.stat(timeline.layout.path(file.file_name)) for file in timeline.states_of(instant))
     return max((info.modified_ms for info in infos if info is not None), default=0)

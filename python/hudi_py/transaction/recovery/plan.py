@@ -1,4 +1,4 @@
-"""Determines what an instant wrote, and so what rolling it back must undo.
+"""Determines what an instant wrote, and thus what its rollback must undo.
 
 A pending instant is planned by its markers (`MarkerBasedRollbackStrategy`, 1.2.0); one without markers, or a completed
 one, by its commit metadata and by listing the table (`ListingBasedRollbackStrategy`). Paths in plans are absolute.
@@ -39,8 +39,8 @@ def plan_rollback(
     restoring: bool = False,
     lister: Lister | None = None,
 ) -> RollbackPlan:
-    """The plan for one instant; reads only. A pending instant is planned by its markers if it has any, unless the
-    settings say otherwise (`hoodie.rollback.using.markers`).
+    """Plans the rollback of one instant; only reads. A pending instant is planned by its markers if it has any, unless
+    the settings say otherwise (`hoodie.rollback.using.markers`).
 
     Args:
         instant: as it is on the timeline now.
@@ -54,24 +54,24 @@ def plan_rollback(
     state, storage = session.state(timeline), session.storage
     lister = lister or StorageLister(storage, session.config)
     if instant.completed:
-        requests = list(_completed(state, instant, lister))
+        requests = list(_plan_by_commit(state, instant, lister))
     elif restoring and instant.action is Action.COMPACTION:
-        requests = list(_listed(state, instant, lister, logs=True))
+        requests = list(_plan_by_listing(state, instant, lister, logs=True))
     elif instant.state is State.REQUESTED:
         requests = []  # nothing is written before the inflight file exists
     else:
         markers = read_markers(storage, instant.time) if session.settings.get(ROLLBACK_BY_MARKERS) else None
         if markers is not None:
-            requests = list(_marked(storage, instant, markers))
+            requests = list(_plan_by_markers(storage, instant, markers))
         else:
             # Writers keep appending to the slice that a pending compaction opened: its logs are not the compaction's
             logs = instant.action is not Action.COMPACTION
-            requests = list(_listed(state, instant, lister, logs=logs))
+            requests = list(_plan_by_listing(state, instant, lister, logs=logs))
     return RollbackPlan(instant.time, instant.action.value, tuple(requests))
 
 
 def group_logs(storage: Storage, partition: str, file_id: str, base_instant: str) -> list[tuple[LogFileName, FileInfo]]:
-    """Log files of a slice of table version 6, oldest first."""
+    """Lists the log files of a slice of table version 6, oldest first."""
     found: list[tuple[LogFileName, FileInfo]] = []
     for info in storage.list(partition):
         name = None if info.is_dir else parse_log_file_name(info.name)
@@ -80,11 +80,11 @@ def group_logs(storage: Storage, partition: str, file_id: str, base_instant: str
     return sorted(found, key=lambda pair: pair[0].sort_key)
 
 
-def _marked(storage: Storage, instant: Instant, markers: tuple[Marker, ...]) -> Iterator[RollbackRequest]:
+def _plan_by_markers(storage: Storage, instant: Instant, markers: tuple[Marker, ...]) -> Iterator[RollbackRequest]:
     appended: set[LogGroup] = set()
     for marker in markers:
         partition, _, name = marker.path.rpartition("/")
-        owner = _owner(name)
+        owner = _owner_of(name)
         if owner is None:
             raise CorruptFileError(
                 f"Cannot roll back {instant.time}: its {marker.type.value} marker names {marker.path}, "
@@ -95,13 +95,13 @@ def _marked(storage: Storage, instant: Instant, markers: tuple[Marker, ...]) -> 
         # an APPEND marker of an old release names the base file whose log was appended to
         appends_elsewhere = marker.type is MarkerType.APPEND and parse_log_file_name(name) is None
         if owner[1] == instant.time and not appends_elsewhere:
-            yield _deletion(storage, partition, marker.path)
+            yield _delete_request(storage, partition, marker.path)
         else:
             appended.add((partition, *owner))
-    yield from _blocks(storage, instant, appended)
+    yield from _blocks_to_undo(storage, instant, appended)
 
 
-def _listed(state: TableState, instant: Instant, lister: Lister, *, logs: bool) -> Iterator[RollbackRequest]:
+def _plan_by_listing(state: TableState, instant: Instant, lister: Lister, *, logs: bool) -> Iterator[RollbackRequest]:
     """Plans by the names of all files; in version 6 also by blocks in logs that changed since the instant began.
 
     `logs`: log files named by the instant are deleted too.
@@ -109,23 +109,23 @@ def _listed(state: TableState, instant: Instant, lister: Lister, *, logs: bool) 
     begun = state.storage.stat(requested_path(state.timeline.layout, instant.time, instant.action))
     begun_ms = begun.modified_ms if begun is not None else 0
     appended: set[LogGroup] = set()
-    for partition, files in _listings(lister):
+    for partition, files in _list_partitions(lister):
         for info in files:
-            owner = _owner(info.name)
+            owner = _owner_of(info.name)
             if owner is None:
                 continue
             log = parse_log_file_name(info.name)
             is_log = log is not None and not log.cdc
             if owner[1] == instant.time:
                 if logs or not is_log:
-                    yield _deletion(state.storage, partition, info.path)
+                    yield _delete_request(state.storage, partition, info.path)
             elif not state.config.logs_named_by_instant and is_log and info.modified_ms >= begun_ms:
                 appended.add((partition, *owner))
     if instant.action not in (Action.COMPACTION, Action.CLUSTERING):
-        yield from _blocks(state.storage, instant, appended)
+        yield from _blocks_to_undo(state.storage, instant, appended)
 
 
-def _completed(state: TableState, instant: Instant, lister: Lister) -> Iterator[RollbackRequest]:
+def _plan_by_commit(state: TableState, instant: Instant, lister: Lister) -> Iterator[RollbackRequest]:
     """Plans by the statistics of the commit. On MERGE_ON_READ the table is listed too, as logs of the file slices that
     the instant opened are deleted with them."""
     metadata = read_commit_metadata(state.storage, state.timeline.layout, instant)
@@ -133,7 +133,7 @@ def _completed(state: TableState, instant: Instant, lister: Lister) -> Iterator[
     appended: dict[LogGroup, set[str]] = defaultdict(set)
     for stat in metadata.stats:
         paths |= dict.fromkeys(stat.cdc_stats or {}, stat.partition_path)
-        owner = _owner(stat.path.rpartition("/")[2])
+        owner = _owner_of(stat.path.rpartition("/")[2])
         if owner is None:
             continue
         if owner[1] == instant.time:
@@ -143,13 +143,13 @@ def _completed(state: TableState, instant: Instant, lister: Lister) -> Iterator[
         elif _is_whole(state.storage, stat.path, instant):  # a log from before the table was upgraded
             paths[stat.path] = stat.partition_path
     if state.config.is_mor:
-        for folder, files in _listings(lister):
+        for folder, files in _list_partitions(lister):
             for info in files:
-                owner = _owner(info.name)
+                owner = _owner_of(info.name)
                 if owner is not None and owner[1] == instant.time:
                     paths[info.path] = folder
     for path, partition in sorted(paths.items()):
-        yield _deletion(state.storage, partition, path)
+        yield _delete_request(state.storage, partition, path)
     for (partition, file_id, base_instant), logs in sorted(appended.items()):
         # Logs deleted with a compaction's slice need no block; one in a new log would bring the slice back
         infos = (state.storage.stat(path) for path in sorted(logs))
@@ -161,13 +161,13 @@ def _completed(state: TableState, instant: Instant, lister: Lister) -> Iterator[
 def check_logs(storage: Storage, config: TableConfig, instant: Instant, metadata: CommitMetadata) -> None:
     """Raises UnsupportedTableError if a completed instant cannot be undone, as planning would."""
     for stat in metadata.stats if config.logs_named_by_instant else ():
-        owner = _owner(stat.path.rpartition("/")[2])
+        owner = _owner_of(stat.path.rpartition("/")[2])
         if owner is not None and owner[1] != instant.time:
             _is_whole(storage, stat.path, instant)
 
 
 def _is_whole(storage: Storage, path: str, instant: Instant) -> bool:
-    """Whether a log file not named by its instant exists and has blocks of that instant only.
+    """Returns whether a log file not named by its instant exists and has only blocks of that instant.
 
     Raises:
         UnsupportedTableError: it has blocks of others too.
@@ -186,8 +186,8 @@ def _is_whole(storage: Storage, path: str, instant: Instant) -> bool:
     )
 
 
-def _blocks(storage: Storage, instant: Instant, groups: set[LogGroup]) -> Iterator[RollbackRequest]:
-    """Slices of table version 6 whose logs have blocks of the instant."""
+def _blocks_to_undo(storage: Storage, instant: Instant, groups: set[LogGroup]) -> Iterator[RollbackRequest]:
+    """Yields the slices of table version 6 whose logs have blocks of the instant."""
     for partition, file_id, base_instant in sorted(groups):
         touched = {
             f"{storage.uri}/{info.path}": info.size
@@ -198,12 +198,12 @@ def _blocks(storage: Storage, instant: Instant, groups: set[LogGroup]) -> Iterat
             yield RollbackRequest(partition, file_id, base_instant, (), touched)
 
 
-def _deletion(storage: Storage, partition: str, path: str) -> RollbackRequest:
+def _delete_request(storage: Storage, partition: str, path: str) -> RollbackRequest:
     return RollbackRequest(partition, "", "", (f"{storage.uri}/{path}",), {})
 
 
-def _owner(name: str) -> tuple[str, str] | None:
-    """File id and instant in a data file's name."""
+def _owner_of(name: str) -> tuple[str, str] | None:
+    """Returns file id and instant in a data file's name."""
     base = parse_base_file_name(name)
     if base is not None:
         return base.file_id, base.instant
@@ -211,13 +211,13 @@ def _owner(name: str) -> tuple[str, str] | None:
     return None if log is None else (log.file_id, log.instant)
 
 
-def _listings(lister: Lister) -> Iterator[tuple[PartitionPath, list[FileInfo]]]:
+def _list_partitions(lister: Lister) -> Iterator[tuple[PartitionPath, list[FileInfo]]]:
     partitions = lister.partitions()
     yield from zip(partitions, in_threads(lister.files, partitions), strict=True)
 
 
 class RememberingLister(Lister):
-    """Lists each folder of the storage once. For restores of table version 8 and later, which only delete."""
+    """Lists each folder of the storage once, for restores of table version 8 and later, which only delete."""
 
     is_storage = True
 

@@ -44,12 +44,12 @@ from hudi_py.transaction.session import LockedTable, TableSession
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.COMMIT})
 
 
-def _silent(_: InstantTime) -> None:
+def _ignore_progress(_: InstantTime) -> None:
     pass
 
 
 def plan_restore(session: TableSession, timeline: Timeline, savepoint: Instant) -> RestorePlan:
-    """The instants to roll back: pending clusterings, other pending ones, then completed ones, each newest first.
+    """Plans the instants to roll back: pending clusterings, other pending ones, then completed ones, each newest first.
 
     `savepoint` is the completed commit. Everything pending or completed after it is rolled back, except that a
     compaction of a MERGE_ON_READ table counts by its requested time, since that orders log files
@@ -80,16 +80,16 @@ def request_restore(table: LockedTable, plan: RestorePlan) -> InstantTime:
     """Makes the restore pending. Returns its instant."""
     session = table.session
     restore = session.clock.next_instant(table.timeline)
-    # first: shows a process that finds the restore that its writer held the table lock
+    # comes first: shows a process that finds the restore that its writer held the table lock
     claim_proof(session.storage, restore, WriterIdentity(new_writer_id(), process_identity()))
     LockedAction(table, restore, Action.RESTORE).request(encode_restore_plan(plan))
     return restore
 
 
 def finish_restore(
-    table: LockedTable, restore: InstantTime, plan: RestorePlan, each: Callable[[InstantTime], None] = _silent
+    table: LockedTable, restore: InstantTime, plan: RestorePlan, each: Callable[[InstantTime], None] = _ignore_progress
 ) -> RestoreMetadata:
-    """Carries a restore out and completes it. Safe to repeat after a crash at any point.
+    """Executes a restore and completes it. Safe to repeat after a crash at any point.
 
     `each` is called with an instant once it is undone.
 
@@ -108,7 +108,7 @@ def finish_restore(
     lister = RememberingLister(storage, session.config) if session.config.logs_named_by_instant else None
     rollbacks: dict[str, tuple[RollbackMetadata, ...]] = {}
     for info in plan.instants:
-        done = _undo(table, info, lister)
+        done = _undo_instant(table, info, lister)
         if done is not None:
             rollbacks[info.time] = (done,)
         each(InstantTime(info.time))
@@ -118,14 +118,14 @@ def finish_restore(
         instants=tuple(info for info in plan.instants if info.time in rollbacks),
         rollbacks=rollbacks,
     )
-    change = _change(restore, undone, [done for found in rollbacks.values() for done in found])
+    change = _table_change(restore, undone, [done for found in rollbacks.values() for done in found])
     LockedAction(table.reread(), restore, Action.RESTORE).complete(encode_restore_metadata(result), change)
     sweep_rollbacks(storage, session.timeline(), undone, plan.savepoint)
     remove_write_folder(storage, restore)
     return result
 
 
-def _change(
+def _table_change(
     restore: InstantTime, undone: tuple[InstantTime, ...], rollbacks: Sequence[RollbackMetadata]
 ) -> TableChange:
     deleted = removed_files(rollbacks)
@@ -165,7 +165,7 @@ def sweep_rollbacks(
 
 
 def completed_restore_of(storage: Storage, timeline: Timeline, instant: str) -> Instant | None:
-    """The newest completed restore that undid an instant."""
+    """Finds the newest completed restore that undid an instant."""
     for restore in reversed(timeline.completed):
         if restore.action is not Action.RESTORE or restore.time < instant:
             continue
@@ -179,9 +179,9 @@ def completed_restore_of(storage: Storage, timeline: Timeline, instant: str) -> 
     return None
 
 
-def _undo(table: LockedTable, info: InstantInfo, lister: RememberingLister | None) -> RollbackMetadata | None:
-    """Rolls one instant back without completing the rollback; repeats what an attempt that died did, since its plan
-    still lists that. None if the instant is gone without a trace."""
+def _undo_instant(table: LockedTable, info: InstantInfo, lister: RememberingLister | None) -> RollbackMetadata | None:
+    """Rolls one instant back without completing the rollback. Repeats what a dead attempt did, since its plan still
+    lists that. Returns None if there is no trace of the instant."""
     table = table.reread()
     session, storage, timeline = table.session, table.session.storage, table.timeline
     action = Action(info.action)
@@ -205,7 +205,7 @@ def _undo(table: LockedTable, info: InstantInfo, lister: RememberingLister | Non
 
 
 def _completed_at(timeline: Timeline, instant: Instant) -> str | None:
-    """Completion time, or the requested time if completion times are not stored; None while pending."""
+    """Returns the completion time, or the requested time if completion times are not stored; None while pending."""
     if not instant.completed:
         return None
     written = timeline.layout.has_completion_times and not instant.legacy

@@ -54,7 +54,7 @@ ROLLBACK_TOKEN = "1-0-1"
 """Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""
 
 _MIN_IN_PARALLEL = 32
-"""With fewer requests than this, threads do not pay off."""
+"""With fewer requests than this, threads are not worthwhile."""
 
 
 def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
@@ -91,7 +91,7 @@ def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
 def request_rollback(
     table: LockedTable, instant: Instant, *, restoring: bool = False, lister: Lister | None = None
 ) -> tuple[InstantTime, RollbackPlan]:
-    """The pending rollback of an instant, created if there is none. Arguments as for `plan_rollback`."""
+    """Returns the pending rollback of an instant, and creates it if there is none. Arguments as for `plan_rollback`."""
     session, timeline = table.session, table.timeline
     for pending in table.plans.of(Action.ROLLBACK):
         plan = table.plans.rollback(pending)
@@ -102,7 +102,7 @@ def request_rollback(
     check_rollback_plan(session.storage, rollback, plan)
     several = session.settings.optimistic and instant in table.plans.writes
     if not restoring and (instant.completed or instant.action in PLANNED or several):
-        # It shows a process that finds the rollback that its writer held the table lock. With one writer at a time,
+        # Shows a process that finds the rollback that its writer held the table lock. With one writer at a time,
         # rollbacks of failed writes need no proof: they are finished in any case
         claim_proof(session.storage, rollback, WriterIdentity(new_writer_id(), process_identity()))
     session.storage.put(requested_path(timeline.layout, rollback, Action.ROLLBACK), encode_rollback_plan(plan))
@@ -110,12 +110,12 @@ def request_rollback(
 
 
 def is_rolled_back(storage: Storage, timeline: Timeline, instant: InstantTime) -> bool:
-    """Whether a rollback, completed or not, names the instant."""
+    """Returns whether a rollback, completed or not, names the instant."""
     return find_rollback(storage, timeline, instant) is not None
 
 
 def find_rollback(storage: Storage, timeline: Timeline, instant: InstantTime) -> Instant | None:
-    """The rollback, completed or not, that names the instant."""
+    """Finds the rollback, completed or not, that names the instant."""
     plans = PendingPlans(storage, timeline)
     for rollback in timeline.instants:
         if rollback.action is not Action.ROLLBACK or rollback.time < instant:
@@ -135,7 +135,7 @@ def find_rollback(storage: Storage, timeline: Timeline, instant: InstantTime) ->
 
 
 def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:
-    """Carries out a rollback plan and completes the rollback. Safe to repeat."""
+    """Executes a rollback plan and completes the rollback. Safe to repeat."""
     check_rollback_plan(table.session.storage, rollback, plan)
     table = table.reread()
     session, failed = table.session, InstantTime(plan.instant)
@@ -153,7 +153,7 @@ def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPla
 
     content = encode_rollback_metadata(done)
     LockedAction(table.reread(), rollback, Action.ROLLBACK).complete(
-        content, _change(rollback, done), in_between=take_off
+        content, _table_change(rollback, done), in_between=take_off
     )
     if not session.config.logs_named_by_instant:
         remove_markers(storage, rollback)  # Java records there which rollback blocks it appends
@@ -176,12 +176,12 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
     revoke_claim(storage, failed)
     storage.delete_tree(temporary_folder(failed))
     if action not in PLANNED:
-        _unpublish(session, failed, action)
+        _revert_to_inflight(session, failed, action)
         storage.sync()  # otherwise readers could find the instant completed but its files gone
     if action.comparable is Action.REPLACE_COMMIT:
         remove_buckets(storage, failed)
     partitions = in_threads(
-        lambda request: _carry_out(storage, rollback, failed, request),
+        lambda request: _execute_request(storage, rollback, failed, request),
         plan.requests,
         REQUESTS if len(plan.requests) >= _MIN_IN_PARALLEL else 1,
     )
@@ -190,7 +190,7 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
         time_taken_ms=int((time.monotonic() - started) * 1000),
         instant=failed,
         action=action.value,
-        partitions=_merge(partitions),
+        partitions=_merge_partitions(partitions),
     )
 
 
@@ -199,36 +199,36 @@ def remove_instant(session: TableSession, instant: InstantTime, action: Action) 
     `compaction`."""
     timeline = session.timeline()
     names = {action}
-    names |= {file.action for file in timeline.files if _is(file, instant, action) and not file.completed}
+    names |= {file.action for file in timeline.files if _is_action_of(file, instant, action) and not file.completed}
     for name in sorted(names, key=lambda each: each.value):
         remove_pending(session.storage, timeline.layout, instant, name)
 
 
 def removed_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, tuple[str, ...]]:
-    """Names of deleted files by partition path."""
+    """Returns the names of deleted files by partition path."""
     found: dict[str, dict[str, None]] = {}
     for done in rollbacks:
         for part in done.partitions:
             if part.deleted:
-                found.setdefault(part.partition_path, {}).update({_name(path): None for path in part.deleted})
+                found.setdefault(part.partition_path, {}).update({_file_name(path): None for path in part.deleted})
     return {partition: tuple(names) for partition, names in found.items()}
 
 
 def appended_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, dict[str, int]]:
-    """Size in bytes, by partition path and file name, of the log files that rollbacks wrote and of those whose blocks
-    they undo: these stay, and the metadata table may not know them."""
+    """Returns the size in bytes, by partition path and file name, of the log files that rollbacks wrote and of those
+    whose blocks they undo: these stay, and the metadata table may not know them."""
     found: dict[str, dict[str, int]] = {}
     for done in rollbacks:
         for part in done.partitions:
             logs = {**part.failed_logs, **part.rollback_logs}
             if logs:
-                sizes = {_name(path): size for path, size in logs.items()}
+                sizes = {_file_name(path): size for path, size in logs.items()}
                 found.setdefault(part.partition_path, {}).update(sizes)
     return found
 
 
 def _keeps_plan(table: LockedTable, rollback: InstantTime, instant: InstantTime, action: Action) -> Action | None:
-    """The action under which the instant's plan stays; None if nothing of it stays.
+    """Returns the action under which the instant's plan stays; None if nothing of it stays.
 
     Rollback plans name a completed compaction `commit` and a pending one `compaction`; a completed clustering
     `replacecommit` and a pending one `clustering`, but `replacecommit` on layout 1. There, it was completed
@@ -239,14 +239,14 @@ def _keeps_plan(table: LockedTable, rollback: InstantTime, instant: InstantTime,
         return action
     if table.session.layout.has_completion_times or claimant(table.session.storage, rollback) is not None:
         return None
-    return next((each.action for each in table.plans.clusterings if _is(each, instant, action)), None)
+    return next((each.action for each in table.plans.clusterings if _is_action_of(each, instant, action)), None)
 
 
-def _unpublish(session: TableSession, instant: InstantTime, action: Action) -> None:
+def _revert_to_inflight(session: TableSession, instant: InstantTime, action: Action) -> None:
     """Moves a completed instant back to inflight (`HoodieActiveTimeline.revertToInflight`)."""
     storage, timeline = session.storage, session.timeline()
     for completed in timeline.completed:
-        if not _is(completed, instant, action):
+        if not _is_action_of(completed, instant, action):
             continue
         states = timeline.states_of(completed)
         pending = [file for file in states if not file.completed]
@@ -259,21 +259,21 @@ def _unpublish(session: TableSession, instant: InstantTime, action: Action) -> N
                 storage.delete(timeline.layout.path(file.file_name))
 
 
-def _is(found: Instant, instant: InstantTime, action: Action) -> bool:
+def _is_action_of(found: Instant, instant: InstantTime, action: Action) -> bool:
     return found.time == instant and found.action.comparable is action.comparable
 
 
-def _name(path: str) -> str:
+def _file_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _carry_out(
+def _execute_request(
     storage: Storage, rollback: InstantTime, failed: InstantTime, request: RollbackRequest
 ) -> RollbackPartition:
     deleted: list[str] = []
     for absolute in request.files_to_delete:
         # by partition and name: the table may have been moved since the plan was made
-        storage.delete(join_path(request.partition_path, _name(absolute)))
+        storage.delete(join_path(request.partition_path, _file_name(absolute)))
         deleted.append(absolute)
     appended: dict[str, int] = {}
     if request.log_blocks:
@@ -291,10 +291,10 @@ def _carry_out(
 def _append_rollback_block(
     storage: Storage, rollback: InstantTime, failed: InstantTime, request: RollbackRequest
 ) -> FileInfo | None:
-    """The log file with the rollback block; None if the logs with blocks to undo are gone because a resumed restore had
-    already deleted them with their slice. A block in a new log would bring the slice back."""
+    """Returns the log file with the rollback block; None if the logs with blocks to undo are gone because a resumed
+    restore had already deleted them with their slice. A block in a new log would bring the slice back."""
     logs = group_logs(storage, request.partition_path, request.file_id, request.latest_base_instant)
-    failed_names = {_name(path) for path in request.log_blocks}
+    failed_names = {_file_name(path) for path in request.log_blocks}
     if not any(info.name in failed_names for _, info in logs):
         return None
     for _, info in reversed(logs):
@@ -309,7 +309,7 @@ def _append_rollback_block(
     return FileInfo(path, len(content), 0)
 
 
-def _change(rollback: InstantTime, done: RollbackMetadata) -> TableChange:
+def _table_change(rollback: InstantTime, done: RollbackMetadata) -> TableChange:
     return TableChange(
         rollback,
         Action.ROLLBACK,
@@ -319,7 +319,7 @@ def _change(rollback: InstantTime, done: RollbackMetadata) -> TableChange:
     )
 
 
-def _merge(partitions: list[RollbackPartition]) -> tuple[RollbackPartition, ...]:
+def _merge_partitions(partitions: list[RollbackPartition]) -> tuple[RollbackPartition, ...]:
     merged: dict[str, RollbackPartition] = {}
     for part in partitions:
         before = merged.get(part.partition_path)
