@@ -91,8 +91,9 @@ class MetadataWriter(Protocol):
         ...
 
     def convert(self, session: TableSession, timeline: Timeline, version: int) -> TableConfig:
-        """Prepares the metadata table for another version of the table: finishes what a killed process left, drops the partitions that the version cannot have, and compacts logs that it would not find. Drops the
-        metadata table if it cannot be kept. No write is pending. Returns the properties afterwards."""
+        """Prepares the metadata table for another version of the table: finishes what a killed process left, drops the
+        partitions that the version cannot have, and compacts logs that it would not find. Drops the metadata table if
+        it cannot be kept. No write is pending. Returns the properties afterwards."""
         ...
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:

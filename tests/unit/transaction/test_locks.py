@@ -153,9 +153,9 @@ def test_a_late_breaker_cannot_take_the_lock_of_the_next_holder(storage, dead_pr
     """Two processes judge the same lock dead; the slower one acts after the faster one has taken the lock."""
     storage.put(LOCK, WriterIdentity("d" * 32, dead_process).to_json().encode())
     late = lock_of(storage)
-    judged = late._content()
+    judged = late._read_content()
     with lock_of(storage) as fast:
-        late._content = lambda: judged  # type: ignore[method-assign]
+        late._read_content = lambda: judged  # type: ignore[method-assign]
         assert not late._break_dead()
         fast.check()
 
@@ -164,8 +164,8 @@ def test_a_lock_released_before_its_holder_went_is_not_broken_when_it_is_another
     judge = lock_of(storage)
     seen = [WriterIdentity("d" * 32, dead_process).to_json().encode()]
     with lock_of(storage) as other:
-        read = judge._content
-        judge._content = lambda: seen.pop() if seen else read()  # type: ignore[method-assign]
+        read = judge._read_content
+        judge._read_content = lambda: seen.pop() if seen else read()  # type: ignore[method-assign]
         assert judge._break_dead()  # try again
         other.check()
 

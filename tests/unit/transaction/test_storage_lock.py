@@ -164,7 +164,7 @@ def test_a_renewal_whose_answer_was_lost_does_not_lose_the_lock(storage: ObjectS
         version, lock._version = lock._version, None
         assert version is not None
         lock._version = version._replace(e_tag='"stale"')
-        assert lock._renew()
+        assert lock._renew_lease()
         lock.check()
         lock._version = version
     assert content(storage)["expired"] is True
