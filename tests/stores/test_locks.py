@@ -293,7 +293,7 @@ def test_a_session_that_ends_loses_the_lock(zookeeper: str, tmp_path: Path) -> N
     with table_lock(storage, settings, purpose="commit") as lock:
         assert isinstance(lock, ZookeeperLock)
         lock.check()
-        lock._listen("SUSPENDED")
+        lock._on_state("SUSPENDED")
         with pytest.raises(LockError, match="was lost with the connection to ZooKeeper"):
             lock.check()
     with table_lock(storage, settings, purpose="commit") as lock:
