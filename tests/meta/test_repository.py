@@ -38,7 +38,7 @@ NO_VERB: Final = re.compile(
     r"(The|An?|Whether|What|Which|Those|That|How|As|All|Each|Every|Some|None|Where|By|In|For|Of|To|At|On|From|With(out)?)\b"
 )
 # Packages whose docstrings do not follow that rule yet.
-NOUNS: Final = [["write"], ["metadata_write"]]
+NOUNS: Final = [["metadata_write"]]
 UNFINISHED: Final = re.compile(
     r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "raise NotImplemented" + "Error")) + r")\b"
 )

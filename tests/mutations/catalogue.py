@@ -498,7 +498,7 @@ MUTATIONS: Final = (
     Mutation(
         "schema: a misspelt column is added, and the right one becomes null",
         CORE + "write/table/evolution.py",
-        "        near = None if name in given else _nearest(field, new)\n",
+        "        near = None if name in given else _nearest_name(field, new)\n",
         "        near = None\n",
         "tests/unit/write/test_schema_changes.py",
     ),
@@ -992,7 +992,7 @@ MUTATIONS: Final = (
     Mutation(
         "consistent hashing: buckets of a clustering that did not complete count",
         CORE + "write/index/consistent.py",
-        "            if instant == FIRST_INSTANT or instant in committed or self._counts(instant, ring):\n",
+        "            if instant == FIRST_INSTANT or instant in committed or self._is_valid(instant, ring):\n",
         "            if ring is not None:\n",
         "tests/unit/write/test_consistent_hashing.py",
     ),
@@ -1927,8 +1927,8 @@ MUTATIONS: Final = (
     Mutation(
         "input: times with and without a zone are one column",
         CORE + "write/rows/input.py",
-        "_times(values)}) > 1:",
-        "_times(values)}) > 2:",
+        "_iterate_times(values)}) > 1:",
+        "_iterate_times(values)}) > 2:",
         "tests/unit/write/test_rejected.py",
     ),
     Mutation(

@@ -1,4 +1,4 @@
-"""Writing to a table from one process: create it if it is absent, run the operation, commit.
+"""Writes to a table from one process: creates the table if it is absent, runs the operation, and commits.
 
 What `hudi_py.write` and the methods of `Table` do, on an open storage and resolved options.
 """
@@ -56,7 +56,7 @@ def write_options(
     table_version: int | None = None,
     problems: Problems | None = None,
 ) -> Options:
-    """Options of a write with the keywords of `write` and `create_table` among them.
+    """Resolves the options of a write, with the keywords of `write` and `create_table` among them.
 
     `table_type` takes `cow` and `mor` as well. `problems` collects the errors, which the caller raises; None: they are
     raised.
@@ -78,7 +78,7 @@ def write_options(
         if given is None:
             continue
         with several.collected():
-            text = _text(keyword, given)
+            text = _keyword_text(keyword, given)
             value = option.read(text, keyword)
             if resolved.given(option) and resolved.get(option) != value:
                 raise ConfigError(
@@ -92,7 +92,8 @@ def write_options(
 
 
 def naming_partitions(paths: str | Iterable[str]) -> dict[str, str]:
-    """The option that names the partitions of `delete_partition`. Raises ConfigError if a path cannot be given so."""
+    """Returns the option that names the partitions of `delete_partition`. Raises ConfigError if it cannot express a
+    path."""
     named = [paths] if isinstance(paths, str) else list(paths)
     if not named or any(not path.strip() or "," in path for path in named):
         raise ConfigError(
@@ -167,7 +168,7 @@ def write_rows(
             session = TableSession.of(
                 storage, options, metadata, config=config, clock=clock, storage_options=storage_options
             )
-            done, committed = _write(session, source, operation_on(config, kind), options)
+            done, committed = _write_with_retries(session, source, operation_on(config, kind), options)
         return done if committed is None else replace(done, services=run_after(after, session, committed))
 
     try:
@@ -175,13 +176,13 @@ def write_rows(
     except TableNotFoundError:
         if not kind.takes_whole_rows or not source.replayable:
             raise
-        return written(existing_table(storage))  # another first write has failed meanwhile, and taken the table back
+        return written(existing_table(storage))  # another first write has failed in the meantime, and removed the table
 
 
-def _write(
+def _write_with_retries(
     session: TableSession, source: Input, kind: Operation, options: Options
 ) -> tuple[WriteResult, Committed | None]:
-    """Runs the write, again after conflicts. None: there is nothing to commit."""
+    """Runs the write, again after conflicts. Returns None for the second value if there is nothing to commit."""
     batches = source.batches
     if not options.get(write_config.ALLOW_EMPTY_COMMIT) and deleted_partitions(kind, options) is None:
         rows = source.batches()
@@ -192,12 +193,14 @@ def _write(
             batches = partial(itertools.chain, (some,), rows)
     most = session.settings.conflict_retries
     with replayable_batches(source, batches, most) as rows_of:
-        (result, committed), retries = redo_on_conflict(lambda: _run(session, source, rows_of(), kind, options), most)
+        (result, committed), retries = redo_on_conflict(
+            lambda: _run_operation(session, source, rows_of(), kind, options), most
+        )
     return replace(result, retries=retries), committed
 
 
 def parse_operation(operation: str | Operation | None, options: Options) -> Operation:
-    """The operation: the argument, else `hoodie.datasource.write.operation`.
+    """Returns the operation: the argument, else `hoodie.datasource.write.operation`.
 
     Raises:
         ConfigError: an unknown operation, one without rows, or argument and option differ.
@@ -219,7 +222,7 @@ def parse_operation(operation: str | Operation | None, options: Options) -> Oper
     return kind
 
 
-def _run(
+def _run_operation(
     session: TableSession,
     source: Input,
     batches: Iterator[pa.RecordBatch],
@@ -255,7 +258,7 @@ def _run(
 
 
 def existing_table(storage: Storage) -> TableConfig | None:
-    """The properties of the table that a write goes to; None if there is none.
+    """Reads the properties of the table to write to; None if there is no table.
 
     Raises:
         UnsupportedTableError: it has a feature that cannot be written.
@@ -284,7 +287,7 @@ def open_or_create(
     after: Sequence[AfterCommit],
     first: FirstWrite,
 ) -> TableConfig:
-    """The table a write goes to, created if there is none. Refuses what it can before that.
+    """Returns the table to write to, and creates it if there is none. Refuses what it can before that.
 
     Args:
         existing: from `existing_table`.
@@ -321,13 +324,13 @@ def open_or_create(
 
 
 def named_options(storage: Storage, options: Options) -> Options:
-    """The options of a new table, whose default name is that of its folder."""
+    """Returns the options of a new table, whose default name is that of its folder."""
     if options.get(table_config.TABLE_NAME):
         return options
     return options.replace({table_config.TABLE_NAME: storage.uri.rstrip("/").rpartition("/")[2]})
 
 
-def _text(keyword: str, value: object) -> str:
+def _keyword_text(keyword: str, value: object) -> str:
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
@@ -338,7 +341,7 @@ def _text(keyword: str, value: object) -> str:
 def create_table(
     storage: Storage, options: Options, adding: Callable[[dict[str, str]], dict[str, str]] = dict
 ) -> tuple[TableConfig, bool]:
-    """Create the table at the storage's root, or open an existing one.
+    """Creates the table at the storage's root, or opens an existing one.
 
     Of several callers at once one creates; the others open its table.
 
@@ -355,7 +358,7 @@ def create_table(
     """
     properties = adding(table_properties(options))
     try:
-        created = _create(storage, properties)
+        created = _create_files(storage, properties)
     except OSError as error:
         if error.errno not in NO_ACCESS:
             raise
@@ -369,8 +372,8 @@ def create_table(
     return config, created
 
 
-def _create(storage: Storage, properties: Mapping[str, str]) -> bool:
-    """Whether there was no table."""
+def _create_files(storage: Storage, properties: Mapping[str, str]) -> bool:
+    """Creates the table's files. Returns False if there is a table already."""
     if storage.stat(PROPERTIES) is None:
         make_table_folders(storage, properties)
     return create_table_config(storage, properties)

@@ -1,4 +1,4 @@
-"""Batches of streaming queries as distributed writes."""
+"""Writes batches of streaming queries as distributed writes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def plan_batch(plan: Callable[[], DistributedWrite], options: Options) -> DistributedWrite:
-    """Plan a batch, again while another writer has the table or its lock. Raises what `plan_write` raises."""
+    """Plans a batch, again while another writer has the table or its lock. Raises the errors of `plan_write`."""
     write, _ = redo_on_conflict(
         plan,
         options.get(incremental_config.SINK_RETRY_COUNT) - 1,
@@ -51,15 +51,15 @@ def plan_batch(plan: Callable[[], DistributedWrite], options: Options) -> Distri
 
 
 def for_batch(write: DistributedWrite, batch: Batch) -> DistributedWrite:
-    """The write as that of a batch, which its commit notes. Of several processes that write the same batch one commits;
-    the commit of the others raises `BatchCommittedError`.
+    """Returns the write as that of a batch, which its commit records. If several processes write the same batch, one
+    commits; the commits of the others raise `BatchCommittedError`.
 
     Raises:
         BatchCommittedError: the table holds the batch already.
         ConfigError: the last batch under this identifier is another query's.
     """
     last = write.last
-    if last is None:  # which is rare once a query has written
+    if last is None:  # rarely reached once a query has written
         last = last_archived_batch(write.attach().storage, write.handle.config, batch.identifier)
     batch.check_new(last)
     conflicts = OncePerBatch(write.handle.conflicts, batch, write.handle.pin)
@@ -67,7 +67,7 @@ def for_batch(write: DistributedWrite, batch: Batch) -> DistributedWrite:
 
 
 def abort_stream(path: str, options: Options, stream: str, metadata: MetadataWriter) -> None:
-    """Roll back what a batch of a query left pending, for a process that does not have its plan."""
+    """Rolls back what a batch of a query left pending, for a process that does not have its plan."""
     storage = with_durability(open_storage(path, options.for_storage()), options.get(write_config.DURABLE))
     config = existing_table(storage)
     if config is None:

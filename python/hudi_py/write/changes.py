@@ -1,5 +1,5 @@
-"""Change logs: which rows the rewriting of a base file inserted, updated and deleted (`HoodieCDCLogger`,
-`HoodieCDCUtils`, Apache Hudi 1.2.0).
+"""Writes change logs: the rows that were inserted, updated and deleted when a base file was rewritten
+(`HoodieCDCLogger`, `HoodieCDCUtils`, Apache Hudi 1.2.0).
 
 A change log is a log file of CDC blocks beside the new base file, and its commit names it in the file's statistics. It
 exists even if nothing changed: queries take a rewritten file without one for damage.
@@ -27,7 +27,7 @@ from hudi_py.schema import META_FIELDS, OPERATION, RECORD_KEY
 from hudi_py.transaction.publication import Publication
 
 _HELD_BYTES: Final = 32 << 20
-"""Changes wait in memory until they fill a block: one takes no more than this, even if the options allow it."""
+"""Maximum bytes of changes that wait in memory until they fill a block, even if the options allow more."""
 _KEYS_ONLY: Final = {
     "type": "record",
     "name": "Record",
@@ -49,7 +49,7 @@ class ChangeLogging:
 
     @classmethod
     def of(cls, config: TableConfig, avro: Mapping[str, Any], block_bytes: int) -> ChangeLogging | None:
-        """None if the table has no change data capture.
+        """Returns how to log changes; None if the table has no change data capture.
 
         Args:
             avro: the table's schema, a record.
@@ -72,7 +72,7 @@ class ChangeLogging:
 
 
 def _with_images(row: Mapping[str, Any], mode: LoggingMode) -> dict[str, Any]:
-    """The schema of changes with rows. The first image defines the row's record, the second names it."""
+    """Returns the schema of changes with rows. The first image defines the row's record, the second one names it."""
     namespace, _, name = row["name"].rpartition(".")
     namespace = namespace or row.get("namespace", "")
     record = {key: value for key, value in row.items() if key != "namespace"} | {"name": name}
@@ -98,7 +98,7 @@ class ChangeLog:
     """The change log of one base file."""
 
     def __init__(self, logging: ChangeLogging, instant: InstantTime, path: str, sink: BinaryIO) -> None:
-        """`path`: where it will be, relative to the table's base path."""
+        """Begins a change log. `path`: its future path, relative to the table's base path."""
         self._logging = logging
         self._avro = json.loads(logging.avro_json)
         self._header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: logging.avro_json}
@@ -110,7 +110,8 @@ class ChangeLog:
         self._size = 0
 
     def add(self, before: Images | None, after: Images | None) -> None:
-        """Logs changes of as many rows: inserts if `before` is None, deletes if `after` is None, updates otherwise.
+        """Logs changes of equally many rows: inserts if `before` is None, deletes if `after` is None, updates
+        otherwise.
 
         The rows have the columns of the table and `_hoodie_record_key`.
         """
@@ -119,11 +120,11 @@ class ChangeLog:
             return
         operation = INSERT if before is None else DELETE if after is None else UPDATE
         columns = {
-            OP: lambda: _constant(operation, rows.num_rows),
+            OP: lambda: _repeat_text(operation, rows.num_rows),
             KEY: lambda: combined(rows[RECORD_KEY]),
-            TS_MS: lambda: _constant(self._instant, rows.num_rows),
-            BEFORE: lambda: self._image(before, rows),
-            AFTER: lambda: self._image(after, rows),
+            TS_MS: lambda: _repeat_text(self._instant, rows.num_rows),
+            BEFORE: lambda: self._as_image(before, rows),
+            AFTER: lambda: self._as_image(after, rows),
         }
         names = self._logging.mode.columns
         changes = pa.RecordBatch.from_arrays([columns[name]() for name in names], names=list(names))
@@ -137,13 +138,13 @@ class ChangeLog:
             self._pending_bytes += part.nbytes
 
     def finish(self) -> dict[str, int]:
-        """Writes what is left; path and size of the log, for the statistics of its base file."""
+        """Writes the remaining changes. Returns path and size of the log, for the statistics of its base file."""
         if self._pending or not self._size:
             self._write_block()
         return {self._path: self._size}
 
-    def _image(self, rows: Images | None, others: Images) -> pa.Array:
-        """Rows as structs; all null if there are none."""
+    def _as_image(self, rows: Images | None, others: Images) -> pa.Array:
+        """Returns rows as structs; all null if there are no rows."""
         chosen = others if rows is None else rows
         fields = [pa.field(name, chosen.schema.field(name).type) for name in self._logging.image]
         if rows is None:
@@ -169,8 +170,8 @@ def change_log(
     file_id: FileId,
     write_token: str,
 ) -> Iterator[ChangeLog | None]:
-    """The change log of a base file that is being written, published at the end unless the block fails; None if changes
-    are not logged. `write_token`: that of the base file."""
+    """Opens the change log of a base file that is being written; publishes it at the end unless the block fails. None
+    if changes are not logged. `write_token`: that of the base file."""
     if logging is None:
         yield None
         return
@@ -179,5 +180,5 @@ def change_log(
         yield ChangeLog(logging, instant, permit.path, sink)
 
 
-def _constant(value: str, rows: int) -> pa.Array:
+def _repeat_text(value: str, rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, pa.string()), rows)

@@ -1,4 +1,4 @@
-"""What the parts of one write share: its transaction, its settings, and the counters of its files."""
+"""State that the parts of one write share: its transaction, its settings, and the counters of its files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TaskId:
 
     @classmethod
     def fresh(cls, task: int) -> TaskId:
-        """Return an attempt of a task that no other has."""
+        """Returns a unique attempt of a task."""
         return cls(task, attempt=secrets.randbelow(1 << 31))
 
     def __str__(self) -> str:
@@ -55,17 +55,18 @@ class TaskId:
 
 
 class NestingCheck:
-    """Looks whether partitions of one write lie in one another, before the first of them is created. Thread-safe."""
+    """Checks whether partitions of one write lie in one another, before the first of them is created. Thread-safe."""
 
     def __init__(self, transaction: WriteTransaction) -> None:
         self._transaction = transaction
         self._seen: set[str] = set()
         self._above: set[str] = set()
-        """The folders in which those lie."""
+        """The folders that contain them."""
         self._lock = threading.Lock()
 
     def add(self, paths: pa.StringArray) -> None:
-        """Takes the partition path of each row. Raises ConfigError if a new partition lies in another of the write."""
+        """Checks the partition path of each row. Raises ConfigError if a new partition lies in another one of the
+        write."""
         distinct = set(paths.unique().to_pylist())
         with self._lock:
             new = distinct - self._seen
@@ -79,7 +80,7 @@ class NestingCheck:
 
 
 class FileContext:
-    """What the base files that one process writes under an action have in common. Methods are thread-safe."""
+    """State that the base files share which one process writes under an action. Methods are thread-safe."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class FileContext:
         task: TaskId | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """`schema`, `avro`: the columns of the table."""
+        """Creates the context. `schema`, `avro`: the columns of the table."""
         self.action = action
         self.stored = stored
         self.bloom = bloom
@@ -102,7 +103,7 @@ class FileContext:
         self.progress = progress or Progress.silent()
         own = compact_json(stored.own_avro(avro))
         self.sidecar: SidecarSettings | None = None
-        """What the metadata table needs to know of each file; None: nothing."""
+        """What the metadata table needs to know about each file; None: nothing."""
         if action.keeps_sidecars:
             self.sidecar = action.session.metadata.sidecar(action.attempt.config, own)
         self.range_columns = self._range_columns(own)
@@ -117,7 +118,7 @@ class FileContext:
         self._lock = threading.Lock()
 
     def new_file_id(self) -> FileId:
-        """A fresh file group id that does not look like one of the bucket index."""
+        """Returns a new file group id that does not look like one of the bucket index."""
         while True:
             file_id = new_file_id()
             if not file_id[:8].isdigit():
@@ -136,18 +137,19 @@ class FileContext:
         return tuple(column for column in found if column.name in wanted)
 
     def reserve(self, rows: int) -> int:
-        """The first of `rows` sequence numbers that no other row of this process has."""
+        """Reserves `rows` sequence numbers, which no other row of this process gets. Returns the first one."""
         with self._lock:
             first = self._next
             self._next += rows
             return first
 
     def stamped(self, rows: pa.RecordBatch, partition: str, file_name: str) -> pa.RecordBatch:
-        """Rows (`_hoodie_record_key`, then the table's columns) in `keyed_schema`, as base files store them."""
+        """Converts rows (`_hoodie_record_key`, then the table's columns) to `keyed_schema`, as base files store
+        them."""
         return self._as_stored(rows, partition, file_name, self.keyed_schema)
 
     def new_rows(self, rows: pa.RecordBatch, partition: str, file_name: str) -> pa.RecordBatch:
-        """The same, with dictionaries for what all new rows of a file have in common."""
+        """Does the same as `stamped`, with dictionaries for values that all new rows of a file share."""
         return self._as_stored(rows, partition, file_name, self._new_schema)
 
     def _as_stored(self, rows: pa.RecordBatch, partition: str, place: str, schema: pa.Schema) -> pa.RecordBatch:
@@ -157,25 +159,25 @@ class FileContext:
         return self._with_meta(rows, partition, place, schema) if stored.has_meta else rows
 
     def _with_meta(self, rows: pa.RecordBatch, partition: str, place: str, schema: pa.Schema) -> pa.RecordBatch:
-        """Put the meta columns before rows, as `HoodieCreateHandle` does (1.2.0); sequence numbers are
+        """Puts the meta columns before rows, as `HoodieCreateHandle` does (1.2.0); sequence numbers are
         `<instant>_<task>_<number>`."""
         count = rows.num_rows
         columns = [
-            _constant(self.action.instant, count, schema.field(0).type),
-            self._sequence(count),
+            _repeat_text(self.action.instant, count, schema.field(0).type),
+            self._sequence_numbers(count),
             rows.column(0),
-            _constant(partition, count, schema.field(3).type),
-            _constant(place, count, schema.field(4).type),
+            _repeat_text(partition, count, schema.field(3).type),
+            _repeat_text(place, count, schema.field(4).type),
             *rows.columns[1:],
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def stripped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of `keyed_schema` in `file_schema`."""
+        """Converts rows of `keyed_schema` to `file_schema`."""
         return rows if self.stored.has_meta else rows.select(self.file_schema.names)
 
-    def _sequence(self, count: int) -> pa.StringArray:
-        """Texts `<instant>_<task>_<number>`, which no other row of the table has."""
+    def _sequence_numbers(self, count: int) -> pa.StringArray:
+        """Returns texts `<instant>_<task>_<number>`, which no other row of the table has."""
         return numbered(f"{self.action.instant}_{self.task.task}_", self.reserve(count), count)
 
 
@@ -214,19 +216,19 @@ class WriteContext(FileContext):
         self.row_schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *settings.schema.arrow])
         """Arrow schema of rows on their way to a file: the record key, then the table's columns."""
         self.key_schema = pa.schema([self.row_schema.field(0)])
-        """The same for rows of which only the key counts."""
+        """The same for rows of which only the key matters."""
         config = transaction.config
         self._nesting = None if config.url_encoded or not config.partition_fields else NestingCheck(transaction)
 
     def updating(self, columns: Sequence[str] | None) -> WriteContext:
-        """This write, with updates that set only some columns. Takes the place of this context."""
+        """Returns this write, with updates that set only some columns. Replaces this context."""
         other = copy.copy(self)
         other.settings = replace(self.settings, updated_columns=None if columns is None else tuple(columns))
         other.partial_avro = _partial_avro(self.log_avro, other.settings.updated_columns)
         return other
 
     def keyed(self, batch: pa.RecordBatch) -> KeyedRows:
-        """Incoming rows in `row_schema`, with their partition paths.
+        """Converts incoming rows to `row_schema`, with their partition paths.
 
         Raises:
             SchemaMismatchError: a value does not fit the table, or a row has no key.
@@ -235,7 +237,7 @@ class WriteContext(FileContext):
         """
         rows = self.settings.schema.conform(batch)
         keygen = self.settings.keygen
-        keys = self._sequence(rows.num_rows) if keygen.generates_keys else keygen.record_keys(rows)
+        keys = self._sequence_numbers(rows.num_rows) if keygen.generates_keys else keygen.record_keys(rows)
         whole = pa.RecordBatch.from_arrays([keys, *rows.columns], schema=self.row_schema)
         paths = keygen.partition_paths(rows)
         if self._nesting is not None:
@@ -243,8 +245,8 @@ class WriteContext(FileContext):
         return KeyedRows(whole, paths)
 
     def keys_only(self, batch: pa.RecordBatch) -> KeyedRows:
-        """Return the keys of incoming rows, in `key_schema`, with their partition paths. No other columns are needed
-        than those that make up these. Raises what `keyed` raises."""
+        """Returns the keys of incoming rows, in `key_schema`, with their partition paths. Needs only the columns from
+        which these are formed. Raises the errors of `keyed`."""
         keygen, schema = self.settings.keygen, self.settings.schema
         needed = [*keygen.key_columns(schema.arrow), *keygen.partition_columns(schema.arrow)]
         rows = schema.conform_some(batch, needed)
@@ -252,15 +254,15 @@ class WriteContext(FileContext):
         return KeyedRows(keys, keygen.partition_paths(rows))
 
     def keyed_for(self, operation: Operation, batch: pa.RecordBatch) -> KeyedRows:
-        """Return incoming rows, in `schema_for` the operation, with their partition paths."""
+        """Returns incoming rows, in `schema_for` the operation, with their partition paths."""
         return self.keyed(batch) if operation.takes_whole_rows else self.keys_only(batch)
 
     def schema_for(self, operation: Operation) -> pa.Schema:
-        """Return the schema of the rows of an operation on their way to files."""
+        """Returns the schema of an operation's rows on their way to files."""
         return self.row_schema if operation.takes_whole_rows else self.key_schema
 
     def key_reader(self) -> KeyReader:
-        """Reads keys of the table's files as this write sees them, its own files included."""
+        """Returns a reader for keys of the table's files as this write sees them, including its own files."""
         transaction = self.transaction
         committed = CommittedInstants.of(transaction.config, transaction.timeline, transaction.instant)
         history = self.settings.schema.history
@@ -275,7 +277,8 @@ class WriteContext(FileContext):
         relied_on: Sequence[str] = (),
         knows_keys: bool = False,
     ) -> CommitResult:
-        """Publish the write with the schema of its settings. For arguments and errors see `WriteTransaction.commit`."""
+        """Publishes the write with the schema of its settings. For arguments and errors see
+        `WriteTransaction.commit`."""
         self.progress.phase("committing")
         done = self.transaction.commit(
             stats,
@@ -300,7 +303,8 @@ class WriteContext(FileContext):
         relied_on: Sequence[str],
         knows_keys: bool,
     ) -> tuple[WriteResult, Committed]:
-        """As `commit`; return the result of the operation, and what the steps that follow the commit are given."""
+        """Does the same as `commit`. Returns the result of the operation, and the input for the steps that follow the
+        commit."""
         done = self.commit(stats, replaced=replaced, extra=extra, relied_on=relied_on, knows_keys=knows_keys)
         changes = self.settings.schema.changes
         log_schema_changes(self.transaction.config.name, done.instant, changes)
@@ -313,7 +317,7 @@ class WriteContext(FileContext):
         return result_of(operation.value, done.instant, done.completion_time, stats, changes), committed
 
     def logged(self, rows: pa.RecordBatch, partition: str, file_id: str) -> pa.RecordBatch:
-        """The same rows in `log_schema`. Records of a log name the file group, not a file."""
+        """Converts the rows to `log_schema`. Records of a log name the file group, not a file."""
         if self.stored.has_meta:
             return self._with_meta(rows, partition, file_id, self.log_schema)
         meta = [pa.nulls(rows.num_rows, pa.string()) for _ in META_FIELDS]
@@ -321,8 +325,8 @@ class WriteContext(FileContext):
 
 
 def _partial_avro(whole: dict[str, Any], columns: Sequence[str] | None) -> dict[str, Any] | None:
-    """The record with the meta columns and some others, in the table's order: Apache Hudi 1.2.0 mixes up the values
-    where the order differs."""
+    """Returns the record with the meta columns and some others, in the table's order: Apache Hudi 1.2.0 mixes up the
+    values if the order differs."""
     if columns is None:
         return None
     wanted = {*META_FIELDS, *columns}
@@ -331,7 +335,7 @@ def _partial_avro(whole: dict[str, Any], columns: Sequence[str] | None) -> dict[
     return record
 
 
-def _constant(value: str, rows: int, kind: pa.DataType) -> pa.Array:
+def _repeat_text(value: str, rows: int, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([value]))
     return pa.repeat(pa.scalar(value, kind), rows)

@@ -1,4 +1,4 @@
-"""A write spread over the tasks of an engine: its plan, its tasks and its commit.
+"""Spreads a write over the tasks of an engine: its plan, its tasks and its commit.
 
 Tasks get rows in no order and without a shuffle. If no key is looked up, they write files of their own. All other rows,
 and those too few for a file, are staged as Arrow IPC files, which one process merges and writes at the commit.
@@ -66,7 +66,7 @@ _log = logging.getLogger(__name__)
 
 _MB = 1024 * 1024
 TASK_MEMORY = 512 * _MB
-"""Memory for rows of one task on their way to files."""
+"""Bytes of memory for the rows of one task on their way to files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +79,25 @@ class DistributedWrite:
     incoming: pa.Schema
     """The normalised schema of the rows, without meta columns."""
     extra: tuple[tuple[str, str], ...]
-    """For the commit's extra metadata."""
+    """Extra metadata of the commit."""
     after: tuple[AfterCommit, ...] = ()
     """Runs after the commit in the same process, such as table services."""
     stream: str | None = None
     """The identifier of the streaming query that writes a batch."""
     last: Batch | None = None
-    """Its last batch that was in the table when the write was planned."""
+    """The query's last batch that was in the table when the write was planned."""
     arrival: str = "any"
     """How rows come to tasks: in no order (`any`), also for the commit to write all of them (`one`), by ranges of their
     keys (`ranges`), by partition (`partitions`), or by file group with the columns of `write.routing` (`groups`)."""
     relied_on: tuple[str, ...] | None = None
-    """The partitions of the metadata table by which it was planned; None: those that the operation reads."""
+    """The partitions of the metadata table on which the plan depends; None: those that the operation reads."""
     first: FirstWrite | None = None
-    """Has made the table, which goes again if the write fails."""
+    """Set if the write created the table, which is removed again if the write fails."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def options(self) -> Options:
-        """Those of the write, without the options of the storage."""
+        """The options of the write, without the options of the storage."""
         return self.settings.options
 
     @property
@@ -112,7 +112,7 @@ class DistributedWrite:
 
     @property
     def merges_stored(self) -> bool:
-        """Whether rows are merged with stored ones before it is known where they go, so that one process merges all."""
+        """Whether rows are merged with stored ones before their file group is known, so that one process merges all."""
         settings = self.settings
         return self.operation.traits.known == "update" and settings.merge.folds and settings.index.moves_rows
 
@@ -122,7 +122,7 @@ class DistributedWrite:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task attempt wrote: statistics and paths, which are small."""
+    """The result of a task attempt: statistics and paths, which are small."""
 
     stats: tuple[WriteStat, ...]
     staged: StagedFile | None
@@ -139,7 +139,7 @@ def plan_write(
     owner_pid: int | None = None,
     stream: str | None = None,
 ) -> DistributedWrite:
-    """Create the table if needed, recover failed writes, choose the instant and pin what the write sees.
+    """Creates the table if needed, recovers failed writes, chooses the instant, and pins what the write sees.
 
     Args:
         schema: the columns of the rows that tasks will get.
@@ -161,7 +161,7 @@ def plan_write(
             f"Cannot write to {path} with mode overwrite and {options.name_of(write_config.OPERATION)} = "
             f"'{requested.value}'; use mode append"
         )
-    operation = _overwriting(requested, options) if overwrite else requested
+    operation = _overwrite_operation(requested, options) if overwrite else requested
     incoming = normalise_schema(schema)
     storage = with_durability(open_storage(path, options.for_storage()), options.get(write_config.DURABLE))
     transaction_settings = TransactionSettings.of(options)
@@ -197,7 +197,7 @@ def plan_write(
 
 
 def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordBatch]) -> TaskResult:
-    """Write or stage the rows of one task attempt. `task` must be unique to the attempt.
+    """Writes or stages the rows of one task attempt. `task` must be unique to the attempt.
 
     Raises:
         SchemaMismatchError, ConfigError: the rows do not fit the table.
@@ -206,7 +206,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
     with write.attach() as transaction:
         settings = write.settings.of_task(TASK_MEMORY)
         context = WriteContext(transaction, settings, task=task)
-        rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
+        rows = (normalise_batch(_select_columns(batch, write.incoming), write.incoming) for batch in batches)
         stage = Stage(transaction.storage, f"{transaction.staging}/{task}.arrow")
         try:
             if write.arrival == "groups":
@@ -216,7 +216,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
                     stage.add(batch)
                 stats: list[WriteStat] = []
             else:
-                # rows that come in order are not brought together with those of other tasks
+                # rows that come in order are not combined with those of other tasks
                 parts = large_partitions(context, rows, stage) if write.arrival == "any" else rows
                 stats = write_new_file_groups(context, parts)
             return TaskResult(tuple(stats), stage.close())
@@ -228,7 +228,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
 def stage_small(
     write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordBatch], max_bytes: int
 ) -> TaskResult | None:
-    """Stage the rows of one task attempt for one process to write them, outside of the write, which does not begin.
+    """Stages the rows of one task attempt for one process to write, outside of the write, which does not begin.
 
     Returns:
         None if the tasks have staged more than `max_bytes`, as far as this one knows: other rows are not taken.
@@ -240,7 +240,7 @@ def stage_small(
     left = max_bytes - sum(each.size for each in storage.list(SOURCES) if each.name.startswith(f"{name}-"))
     stage = Stage(storage, f"{SOURCES}/{name}-{task}.arrow")
     try:
-        rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
+        rows = (normalise_batch(_select_columns(batch, write.incoming), write.incoming) for batch in batches)
         for batch in _key_columns(write, rows):
             stage.add(batch)
             if stage.num_bytes > left:
@@ -253,12 +253,12 @@ def stage_small(
 
 
 def forget_staged(write: DistributedWrite) -> None:
-    """Remove what `stage_small` has staged."""
+    """Removes what `stage_small` has staged."""
     forget_source(write.attach().storage, write.handle.writer.id)
 
 
 def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> WriteResult:
-    """Write the staged rows and publish the write.
+    """Writes the staged rows and publishes the write.
 
     Raises:
         BatchCommittedError: the batch (`for_batch`) was committed meanwhile.
@@ -291,27 +291,30 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
             return _commit_rows(write, context, rows, stats, in_parts=in_parts)
 
         num_bytes = sum(each.num_bytes for each in staged) + sum(each.file_size for each in stats)
-        (done, committed), retried = _redone(write, attempt, num_bytes)
+        (done, committed), retried = _retry_commit(write, attempt, num_bytes)
         if done.instant != transaction.instant:
             try:
                 transaction.abort()
-            except (HudiError, OSError) as error:  # the rows are committed: an error would have the caller write again
+            except (HudiError, OSError) as error:  # the rows are committed: an error would make the caller write again
                 _log.warning("the replaced write %s is rolled back by the next write: %s", transaction.instant, error)
     return replace(done, retries=retried, services=run_after(write.after, transaction.session, committed))
 
 
-def _redone(
+def _retry_commit(
     write: DistributedWrite, attempt: Callable[[], tuple[WriteResult, Committed]], num_bytes: int
 ) -> tuple[tuple[WriteResult, Committed], int]:
-    """What an attempt to commit gives, and how often it was repeated. `num_bytes`: what one process would write."""
+    """Attempts to commit, again after conflicts. Returns the result, and how often the attempt was repeated.
+    `num_bytes`: what one process would write."""
     settings, options = write.handle.settings, write.options
     retries, causes, pause_s = settings.conflict_retries, CONFLICTS, None
     if write.stream is not None:
-        # one writer at a time tries again under the same instant, so a conflict would stay one
+        # with one writer at a time, it would try again under the same instant, and the conflict would remain
         causes = (LockError, OSError, *(CONFLICTS if settings.optimistic else ()))
         retries, pause_s = max(retries, options.get(incremental.SINK_RETRY_COUNT) - 1), retry_pause_s(options)
     too_much = settings.optimistic and num_bytes > options.get(write_config.STAGING_MAX_BYTES)
-    if too_much or write.arrival == "groups":  # more than one process is to write, or rows were routed by what it saw
+    if (
+        too_much or write.arrival == "groups"
+    ):  # more than one process should write it, or rows were routed by what it saw
         retries = 0
     return redo_on_conflict(attempt, retries, causes=causes, first_pause_s=pause_s)
 
@@ -353,8 +356,8 @@ def _commit_again(
     *,
     in_parts: bool,
 ) -> tuple[WriteResult, Committed]:
-    """The same under a new instant, after a conflict. What tasks have written belongs to the instant of the plan, so
-    its rows are read back."""
+    """Writes and commits again under a new instant, after a conflict. The files of tasks belong to the instant of the
+    plan, so their rows are read back."""
     handle = write.handle
     with WriteTransaction.begin(planned.session, action=handle.action, operation=handle.operation) as transaction:
         settings = write_settings(transaction.view, write.incoming, write.operation, write.options)
@@ -371,7 +374,7 @@ def _commit_again(
 def _rows_written(
     write: DistributedWrite, settings: WriteSettings, transaction: WriteTransaction, stat: WriteStat
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file that a task has written, with the columns that files lack."""
+    """Yields the rows of a file that a task has written, with the columns that files lack."""
     config, storage = transaction.config, transaction.storage
     path, shown = stat.partition_path, settings.schema.arrow
     values = path_values(config, shown, path, storage.uri) if settings.stored.omitted else ()
@@ -382,12 +385,12 @@ def _rows_written(
 
 
 def nothing_written(write: DistributedWrite) -> WriteResult:
-    """The result of a write that commits nothing."""
+    """Returns the result of a write that commits nothing."""
     return result_of(write.operation.value, None, None, ())
 
 
 def _is_large(write: DistributedWrite, num_bytes: int) -> bool:
-    """Whether so much was staged that the commit merges it part by part, through its local disk."""
+    """Returns whether so much was staged that the commit merges it part by part, through its local disk."""
     if num_bytes <= write.options.get(write_config.STAGING_MAX_BYTES):
         return False
     _log.warning(
@@ -397,13 +400,13 @@ def _is_large(write: DistributedWrite, num_bytes: int) -> bool:
         write.handle.instant,
         write.handle.table_uri,
     )
-    # of a bucket's rows, and of those that no look-up keeps together, memory is bounded anyway
+    # memory is bounded anyway for a bucket's rows, and for rows that no look-up keeps together
     in_memory = write.stages_all and write.operation.traits.needs != "partitions"
     return in_memory and write.settings.index.buckets is None and not write.merges_stored
 
 
 def _check_groups(write: DistributedWrite, results: Iterable[TaskResult]) -> None:
-    """Refuse rows of one file group that came to several tasks: each would have lost those of the others."""
+    """Refuses rows of one file group that were written by several tasks: each would have lost those of the others."""
     if write.arrival != "groups":
         return
     seen: set[tuple[str, str]] = set()
@@ -419,7 +422,7 @@ def _check_groups(write: DistributedWrite, results: Iterable[TaskResult]) -> Non
 
 
 def abort_write(write: DistributedWrite) -> None:
-    """Roll the write back, unless it was published, with the table that it made."""
+    """Rolls the write back, unless it was published, and removes the table that it created."""
     transaction = write.attach()
     transaction.abort()
     if write.first is not None:
@@ -427,8 +430,9 @@ def abort_write(write: DistributedWrite) -> None:
         first.take_back(transaction.storage, write.handle.config)
 
 
-def _overwriting(requested: Operation, options: Options) -> Operation:
-    """What mode overwrite does to a table: replaces all of it, or only partitions if that was asked for."""
+def _overwrite_operation(requested: Operation, options: Options) -> Operation:
+    """Returns the operation of mode overwrite: it replaces the whole table, or only partitions if the options ask for
+    that."""
     if requested.overwrites:
         return requested
     dynamic = options.get(write_config.OVERWRITE_MODE) == "DYNAMIC"
@@ -436,7 +440,7 @@ def _overwriting(requested: Operation, options: Options) -> Operation:
 
 
 def _key_columns(write: DistributedWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The columns that the commit needs."""
+    """Yields the columns that the commit needs."""
     if write.operation.takes_whole_rows:
         yield from rows
         return
@@ -448,7 +452,7 @@ def _key_columns(write: DistributedWrite, rows: Iterable[pa.RecordBatch]) -> Ite
 
 
 def key_columns(write: DistributedWrite) -> list[str]:
-    """The columns that a write needs: for deletes, those that make up key and partition."""
+    """Returns the columns that a write needs: for deletes, those from which key and partition are formed."""
     keygen, schema = write.settings.keygen, write.settings.schema.arrow
     needed = {*keygen.partition_columns(schema)}
     if write.operation.traits.needs == "keys":
@@ -456,5 +460,5 @@ def key_columns(write: DistributedWrite) -> list[str]:
     return [name for name in write.incoming.names if write.operation.takes_whole_rows or name in needed]
 
 
-def _selected(batch: pa.RecordBatch, incoming: pa.Schema) -> pa.RecordBatch:
+def _select_columns(batch: pa.RecordBatch, incoming: pa.Schema) -> pa.RecordBatch:
     return batch if batch.schema.names == incoming.names else batch.select(incoming.names)

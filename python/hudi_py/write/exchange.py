@@ -1,5 +1,5 @@
-"""Brings rows to the tasks that write them, by steps in tasks and exchanges of rows between them, and writes the file
-groups of routed rows, whole.
+"""Brings rows to the tasks that write them, by steps in tasks and exchanges of rows between them, and writes whole file
+groups of routed rows.
 
 The steps are those of `hudi_py.write.routing`. An exchange is a shuffle of an engine, or the local disk of one process.
 Rows that an engine has given keep its columns in it, by which it can also sort them into ranges. Rows that were read
@@ -49,18 +49,19 @@ from hudi_py.write.rows.input import normalise_batch
 PATH = pa.field("_hudi_py_path", pa.string())
 KEY = pa.field("_hudi_py_key", pa.string())
 _ROWS_OF_A_TASK = 1 << 33
-"""More than a task has, as for `monotonically_increasing_id` of Spark."""
+"""More rows than a task has, like `monotonically_increasing_id` of Spark."""
 Rows = TypeVar("Rows")
 
 
 class RoutedSteps:
-    """The steps of a write in a task, which each take and return batches. They change nothing."""
+    """The steps of a write in a task. Each takes and returns batches, and changes nothing."""
 
     def __init__(self, context: WriteContext, operation: Operation, incoming: pa.Schema, task: int = 0) -> None:
-        """
+        """Creates the steps of one task.
+
         Args:
             incoming: normalised schema of the rows.
-            task: the number of the task, which others do not have.
+            task: the unique number of the task.
         """
         self._context = context
         self._operation = operation
@@ -68,31 +69,31 @@ class RoutedSteps:
         self._task = task
 
     def count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows, with the columns that make up partition paths, to `COUNTED`."""
-        return routing.count_rows(self._context, map(self._normalised, batches))
+        """Counts rows, given with the columns that form partition paths, and yields `COUNTED`."""
+        return routing.count_rows(self._context, map(self._normalise_rows, batches))
 
     def measure(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """All of `COUNTED`, one row for each path, to `MEASURED`."""
+        """Yields `MEASURED` for all of `COUNTED`, one row for each path."""
         return routing.measure(self._context, self._operation, self._incoming, batches)
 
     def number(self, sizes: Sizes, batches: Iterable[pa.RecordBatch], *, parts: bool) -> Iterator[pa.RecordBatch]:
-        """Add `ORDER` to rows, and `PART` if `parts`."""
+        """Adds `ORDER` to rows, and `PART` if `parts`."""
         first = self._task * _ROWS_OF_A_TASK
-        return routing.number_rows(self._context, sizes, first, batches, self._normalised if parts else None)
+        return routing.number_rows(self._context, sizes, first, batches, self._normalise_rows if parts else None)
 
     def route(self, sizes: Sizes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows with `ORDER`, all of their parts, to rows with `ORDER`, `GROUP` and `STATE`."""
+        """Adds `GROUP` and `STATE` to rows with `ORDER`, given all rows of their parts."""
         return routing.route_rows(self._context, self._operation, sizes, self._incoming, batches)
 
     def key(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Add `PATH` and `KEY`, by which the rows of a bulk insert are shuffled."""
+        """Adds `PATH` and `KEY`, by which the rows of a bulk insert are shuffled."""
         for batch in batches:
-            keyed = self._context.keys_only(self._normalised(batch))
+            keyed = self._context.keys_only(self._normalise_rows(batch))
             columns = [*batch.columns, keyed.partitions, keyed.rows.column(0)]
             yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([*batch.schema, PATH, KEY]))
 
-    def _normalised(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns of the write that a batch has."""
+    def _normalise_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Converts the columns of a batch that the write has to the types of the table."""
         names = [name for name in batch.schema.names if name in self._incoming.names]
         return normalise_batch(batch.select(names), pa.schema(map(self._incoming.field, names)))
 
@@ -101,36 +102,39 @@ Step: TypeAlias = Callable[[RoutedSteps, Iterator[pa.RecordBatch]], Iterator[pa.
 
 
 class Exchange(Protocol[Rows]):
-    """Brings rows through steps, and from the tasks of one to those of the next."""
+    """Takes rows through steps, and from the tasks of one step to those of the next."""
 
     def each(self, rows: Rows, step: Step, *added: pa.Field) -> Rows:
-        """Return the rows after a step in each task. `added`: the columns that they then have besides their own."""
+        """Returns the rows after a step in each task. `added`: the columns that they have afterwards besides their
+        own."""
 
     def together(self, rows: Rows, by: pa.Field, tasks: int) -> Rows:
-        """Return the rows with all of one value in one of some tasks."""
+        """Returns the rows so that all rows with the same value are in one of some tasks."""
 
 
 def by_share(exchange: Exchange[Rows], rows: Rows, sizes: Sizes, *, parts: int, tasks: int) -> Rows:
-    """Return rows with `ORDER`, `GROUP` and `STATE`, those of one group in one task.
+    """Returns rows with `ORDER`, `GROUP` and `STATE`, all rows of a group in one task.
 
     Args:
-        parts: into how many tasks the rows are brought first in which their keys are looked up; 0 if each task looks up
+        parts: the number of tasks in which keys are looked up first; 0 if each task looks up
             the rows that it has, or none does.
         tasks: how many write.
     """
     if parts:
-        numbered = exchange.each(rows, partial(_numbered, sizes), ORDER, PART)
-        routed = exchange.each(exchange.together(numbered, PART, parts), partial(_routed, sizes), ORDER, GROUP, STATE)
+        numbered = exchange.each(rows, partial(_number_step, sizes), ORDER, PART)
+        routed = exchange.each(
+            exchange.together(numbered, PART, parts), partial(_route_step, sizes), ORDER, GROUP, STATE
+        )
     else:
         routed = exchange.each(rows, partial(_numbered_and_routed, sizes), ORDER, GROUP, STATE)
     return exchange.together(routed, GROUP, tasks)
 
 
-def _numbered(sizes: Sizes, steps: RoutedSteps, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _number_step(sizes: Sizes, steps: RoutedSteps, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return steps.number(sizes, batches, parts=True)
 
 
-def _routed(sizes: Sizes, steps: RoutedSteps, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _route_step(sizes: Sizes, steps: RoutedSteps, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return steps.route(sizes, batches)
 
 
@@ -153,13 +157,13 @@ class LocalExchange:
     def each(
         self, rows: Iterable[Iterator[pa.RecordBatch]], step: Step, *_: pa.Field
     ) -> Iterable[Iterator[pa.RecordBatch]]:
-        """As of `Exchange`."""
+        """See `Exchange.each`."""
         return (step(self.steps, task) for task in rows)
 
     def together(
         self, rows: Iterable[Iterator[pa.RecordBatch]], by: pa.Field, tasks: int
     ) -> Iterable[Iterator[pa.RecordBatch]]:
-        """As of `Exchange`; `by` is a number unless there is only one task."""
+        """See `Exchange.together`; `by` is a number unless there is only one task."""
         every = chain.from_iterable(rows)
         first = next(every, None)
         if first is None or tasks == 1:
@@ -185,10 +189,10 @@ def write_routed(
 
         def rows(share: Share) -> TaggedRows | UntaggedRows:
             if context.settings.looks_up(operation):
-                return _tagged(context, operation, share, _ordered(held, share.name))
+                return _tag_rows(context, operation, share, _rows_in_order(held, share.name))
 
             def keyed() -> Iterator[pa.RecordBatch]:
-                given = held.batches(share.name) if streams else iter(_ordered(held, share.name).to_batches())
+                given = held.batches(share.name) if streams else iter(_rows_in_order(held, share.name).to_batches())
                 return (context.keyed_for(operation, batch.select(incoming.names)).rows for batch in given)
 
             return not_looked_up(context, operation, share, UntaggedRows(keyed, held.rows_of(share.name)))
@@ -203,7 +207,8 @@ def write_in_parts(
     incoming: pa.Schema,
     batches: Callable[[], Iterator[pa.RecordBatch]],
 ) -> list[WriteStat]:
-    """All the steps in one process, with the local disk for the shuffles: memory is that of a few file groups.
+    """Runs all steps in one process, with the local disk for the shuffles. The memory needed is that of a few file
+    groups.
 
     Args:
         batches: incoming normalised rows; called twice.
@@ -222,8 +227,8 @@ def write_in_parts(
         return write_routed(context, operation, incoming, rows)
 
 
-def _tagged(context: WriteContext, operation: Operation, share: Share, rows: pa.Table) -> TaggedRows:
-    """The rows of a file group, whose keys were looked up, as their states say."""
+def _tag_rows(context: WriteContext, operation: Operation, share: Share, rows: pa.Table) -> TaggedRows:
+    """Tags the rows of a file group, whose keys were looked up, by their states."""
     settings = context.settings
     keyed = [
         context.keyed_for(operation, batch).rows for batch in rows.drop_columns([ORDER.name, STATE.name]).to_batches()
@@ -245,19 +250,19 @@ def _tagged(context: WriteContext, operation: Operation, share: Share, rows: pa.
     return TaggedRows(table.drop_columns([STATE.name]), found, np.flatnonzero(states == NEW), leaving, positions)
 
 
-def _ordered(held: PartitionedRows, group: PartitionPath) -> pa.Table:
+def _rows_in_order(held: PartitionedRows, group: PartitionPath) -> pa.Table:
     table = held.table(group)
     return table.take(pc.sort_indices(table[ORDER.name])).combine_chunks()
 
 
 PARCELS = pa.schema([("to", pa.string()), ("kind", pa.string()), ("rows", pa.binary())])
-"""`to`: parcels with the same one must come to one task. `kind`: what rows they have, where there are several kinds."""
+"""`to`: parcels with the same value must come to one task. `kind`: the kind of rows, where there are several kinds."""
 _BYTES = 64 * 1024
 """Bytes of the rows in a parcel: Spark's JVM holds up to 10,000 parcels at a time."""
 
 
 def parcels(to: str, kind: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Yield rows as `PARCELS` for one task."""
+    """Yields rows as `PARCELS` for one task."""
     step = max(_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
     for batch in rows.combine_chunks().to_batches(max_chunksize=step):
         yield pa.RecordBatch.from_arrays(
@@ -266,7 +271,9 @@ def parcels(to: str, kind: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def unpacked(parcels: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the rows of parcels of one kind, which have a schema, and where they go."""
+    """Yields the rows of parcels of one kind, which share a schema, and the task that they go to."""
     for batch in parcels:
-        for to, rows in zip(batch.column("to").to_pylist(), batch.column("rows"), strict=True):  # each has many rows
+        for to, rows in zip(
+            batch.column("to").to_pylist(), batch.column("rows"), strict=True
+        ):  # each parcel has many rows
             yield to, pa.ipc.read_record_batch(rows.as_buffer(), schema)

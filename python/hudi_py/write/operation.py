@@ -1,4 +1,4 @@
-"""What options make of the operation of a write, and which of its features go together."""
+"""Determines the operation of a write from the options, and which of its features can be combined."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from hudi_py.write.table.evolution import WriteSchema
 
 
 def effective_operation(operation: Operation, options: Options) -> Operation:
-    """What a write does that asks for `operation`: an upsert that drops or refuses known keys is an insert
-    (`HoodieSparkSqlWriter.deduceOperation`, 1.2.0).
+    """Returns the operation that a write with `operation` really does: an upsert that drops or refuses known keys is an
+    insert (`HoodieSparkSqlWriter.deduceOperation`, 1.2.0).
 
     Raises:
         ConfigError: a bulk insert, which looks up no keys, is to drop duplicates.
@@ -43,7 +43,7 @@ def effective_operation(operation: Operation, options: Options) -> Operation:
 
 
 def operation_on(config: TableConfig, operation: Operation) -> Operation:
-    """What the operation does to a table: where keys are generated, every row of an upsert is new.
+    """Returns the operation's effect on a table: where keys are generated, every row of an upsert is new.
 
     Raises:
         ConfigError: a delete, from a table whose keys are generated.
@@ -56,14 +56,14 @@ def operation_on(config: TableConfig, operation: Operation) -> Operation:
 
 
 def insert_duplicates(options: Options) -> str:
-    """What an insert does with keys that the table has: `none`, `drop` or `fail`. `fail` prevails over the older
-    option, which prevails over `none` (`DataSourceUtils.handleDuplicates`, 1.2.0)."""
+    """Returns what an insert does with keys that the table has: `none`, `drop` or `fail`. `fail` takes precedence over
+    the older option, which takes precedence over `none` (`DataSourceUtils.handleDuplicates`, 1.2.0)."""
     policy: str = options.get(write_config.INSERT_DUPLICATES)
     return "drop" if policy == "none" and options.get(write_config.DROP_DUPLICATES) else policy
 
 
 def combines(operation: Operation, options: Options) -> bool:
-    """Whether rows of one key in the data are merged first."""
+    """Returns whether rows of the data with the same key are merged first."""
     if operation.looks_up_keys:
         updates = operation.traits.known == "update"
         return options.get(write_config.COMBINE_BEFORE_UPSERT if updates else write_config.COMBINE_BEFORE_DELETE)
@@ -73,19 +73,19 @@ def combines(operation: Operation, options: Options) -> bool:
 
 
 def deleted_partitions(operation: Operation, options: Options) -> tuple[str, ...] | None:
-    """Return the partitions that the options name for `delete_partition`; None if its rows do, and for other
+    """Returns the partitions that the options name for `delete_partition`; None if its rows name them, and for other
     operations."""
     named = options.get(write_config.DELETED_PARTITIONS)
     return named if named and operation.traits.needs == "partitions" else None
 
 
 def sets_columns(operation: Operation, options: Options) -> bool:
-    """Whether known rows keep the values of columns that the data lacks."""
+    """Returns whether known rows keep the values of columns that the data lacks."""
     return operation.traits.known == "update" and options.get(write_config.PARTIAL_UPSERT)
 
 
 def generated_keys_error(config: TableConfig, what: str) -> ConfigError:
-    """The refusal of what needs keys that the data has."""
+    """Builds the error for operations that need keys from the data."""
     return ConfigError(
         f"Cannot {what} in the table '{config.name}', whose record keys are generated (it has no "
         "hoodie.table.recordkey.fields); use Table.update, Table.delete with a filter, or Table.merge"
@@ -137,12 +137,12 @@ _OF_STORED_KEYS: Final[tuple[Option[Any], ...]] = (
     indexes_config.SECONDARY_INDEX_COLUMN,
     indexes_config.EXPRESSION_INDEX_COLUMN,
 )
-"""Options that make indexes which need record keys in files."""
+"""Options that create indexes which need record keys in files."""
 
 
 def _check_without_stored_keys(config: TableConfig, index: IndexSettings, options: Options) -> None:
-    """Refuses what finds rows by record keys in files. With BLOOM, upserts of Apache Hudi 1.2.0 fail for want of
-    filters; with a record index they add rows for known keys, as it is empty."""
+    """Refuses indexes that find rows by record keys in files. With BLOOM, upserts of Apache Hudi 1.2.0 fail because
+    there are no filters; with a record index they add rows for known keys, because it is empty."""
     start = f"Cannot write to the table '{config.name}' with hoodie.populate.meta.fields=false and "
     supported = without_stored_keys()
     if index.type not in supported:
@@ -162,7 +162,7 @@ def _check_without_stored_keys(config: TableConfig, index: IndexSettings, option
 
 
 def check_generated_keys(config: TableConfig, options: Options) -> None:
-    """Refuses what needs to know rows again (`AutoRecordKeyGenerationUtils`, 1.2.0)."""
+    """Refuses options that need to recognise rows (`AutoRecordKeyGenerationUtils`, 1.2.0)."""
     combining = (write_config.COMBINE_BEFORE_INSERT, write_config.DROP_DUPLICATES)
     asked = next((option for option in combining if options.get(option)), None)
     what = None
@@ -177,8 +177,8 @@ def check_generated_keys(config: TableConfig, options: Options) -> None:
 
 
 def parquet_logs(config: TableConfig, schema: WriteSchema, merge: MergeSettings, options: Options) -> bool:
-    """Whether logs get Parquet blocks. Apache Hudi 1.2.0 merges such blocks by wrong texts, as it reads the ordering
-    value from a buffer that the next row takes."""
+    """Returns whether logs get Parquet blocks. Apache Hudi 1.2.0 merges such blocks by wrong texts, because it reads
+    the ordering value from a buffer that the next row overwrites."""
     if options.get(write_config.LOG_BLOCK_FORMAT) != "parquet":
         return False
     for name in merge.ordering_fields if merge.ordered and config.is_mor else ():
@@ -227,8 +227,8 @@ def check_partial_update(
 
 
 def writes_partial_logs(config: TableConfig) -> bool:
-    """Whether log blocks of the table can hold updates of some columns. Without meta columns, rows are found by key
-    columns, which such blocks may lack."""
+    """Returns whether log blocks of the table can hold updates of some columns. Without meta columns, rows are found by
+    key columns, which such blocks may lack."""
     return config.is_mor and config.has_extended_log_blocks and config.populates_meta_fields
 
 

@@ -1,4 +1,4 @@
-"""What a write did."""
+"""The result of a write."""
 
 from __future__ import annotations
 
@@ -19,33 +19,34 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WriteResult(Spoken):
-    """What a write did to the table."""
+    """The result of a write to a table."""
 
     instant: InstantTime | None
     """None when there was nothing to commit (`hoodie.allow.empty.commit=false`)."""
     completion_time: CompletionTime | None
-    """None on timeline layout 1 (table version 6), which records none."""
+    """None on timeline layout 1 (table version 6), which does not store completion times."""
     operation: str
     """A value of `hoodie.datasource.write.operation`."""
     num_inserted: int | None
     """Rows with new keys; with insert and bulk_insert, which look up no keys, all rows."""
     num_updated: int | None
     num_deleted: int | None
-    """Rows deleted, by key or by a delete marker; keys which the table does not have do not count. None for
-    `delete_partition`, which reads none."""
+    """Rows deleted, by key or by a delete marker; keys that the table does not have do not count. None for
+    `delete_partition`, which reads no rows."""
     num_files: int
     """Data files written."""
     num_bytes: int
     """Their size."""
     retries: int = 0
-    """Times the write was redone after a conflict."""
+    """How often the write was repeated after a conflict."""
     services: tuple[str, ...] = ()
     """Table services that ran after it."""
     schema_changes: tuple[SchemaChange, ...] = ()
-    """Columns it added to the table or widened, each with `column`, `before` (None for a new one) and `after`."""
+    """Columns that the write added to the table or widened, each with `column`, `before` (None for a new column) and
+    `after`."""
 
     def rows_changed(self) -> str:
-        """The counts of rows, in words."""
+        """Returns the counts of rows, in words."""
         counts = {"inserted": self.num_inserted, "updated": self.num_updated, "deleted": self.num_deleted}
         return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "no rows changed"
 
@@ -65,18 +66,18 @@ class WriteResult(Spoken):
         return "; ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """The result in JSON's types."""
+        """Returns the result in JSON's types."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> WriteResult:
-        """The inverse of `to_dict`."""
+        """Returns the result from the output of `to_dict`."""
         changes = tuple(SchemaChange(**change) for change in found["schema_changes"])
         return cls(**{**found, "services": tuple(found["services"]), "schema_changes": changes})
 
 
 def requested_time(instant: str | int | WriteResult) -> str:
-    """The requested time of an instant that users name, also by the result of its write.
+    """Returns the requested time of an instant that a user gives as text, number, or result of a write.
 
     Raises:
         ConfigError: the write committed nothing.
@@ -93,7 +94,7 @@ def result_of(
     stats: Iterable[WriteStat],
     changes: tuple[SchemaChange, ...] = (),
 ) -> WriteResult:
-    """The result of a commit with these statistics."""
+    """Builds the result of a commit with these statistics."""
     found = list(stats)
     return WriteResult(
         instant,
@@ -109,6 +110,6 @@ def result_of(
 
 
 def log_schema_changes(table: str, instant: InstantTime, changes: tuple[SchemaChange, ...]) -> None:
-    """A warning that names each column which a commit added to its table or widened."""
+    """Logs a warning that names each column which a commit added to its table or widened."""
     if changes:
         _log.warning("the write %s changed columns of the table %s: %s", instant, table, "; ".join(map(str, changes)))

@@ -1,4 +1,4 @@
-"""Writing again what another writer got in the way of."""
+"""Repeats writes after conflicts with other writers."""
 
 from __future__ import annotations
 
@@ -73,13 +73,14 @@ def redo_on_conflict(
 
 
 def conflict_retries(options: Mapping[str, object]) -> int:
-    """How often a write with these options is repeated after a conflict. Raises ConfigError if they are not valid."""
+    """Returns how often a write with these options is repeated after a conflict. Raises ConfigError if they are not
+    valid."""
     return TransactionSettings.of(Options.resolve(options, Scope.WRITE)).conflict_retries
 
 
 @contextmanager
 def replayable_batches(source: Input, batches: Batches, retries: int) -> Iterator[Batches]:
-    """The rows of a write, which each attempt reads anew.
+    """Yields a function that returns the rows of a write, which each attempt reads anew.
 
     Data that can be read only once is first copied to a temporary file, if there may be retries.
 

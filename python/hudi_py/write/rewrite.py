@@ -1,4 +1,4 @@
-"""Replacing file groups by others, as one commit: what changes of buckets and repairs have in common."""
+"""Replaces file groups by others, as one commit: the common part of changes of buckets and of repairs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Groups = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class GroupsToReplace:
-    """The plan of a rewrite: the file groups that it replaces, and how it writes those that take their place."""
+    """The plan of a rewrite: the file groups that it replaces, and how to write the ones that replace them."""
 
     groups: Groups
     settings: WriteSettings
@@ -45,11 +45,12 @@ def rewrite_groups(
     verb: str,
     progress: Progress,
 ) -> tuple[CommitResult, Sequence[WriteStat], PlanT]:
-    """Replace file groups by new ones, as one commit. Return it, the statistics of the new files, and the plan.
+    """Replaces file groups by new ones, as one commit. Returns the commit, the statistics of the new files, and the
+    plan.
 
     Args:
         choose: plans the rewrite; called again if the timeline moves before the write has begun.
-        rewrite: reads the rows of the groups, and writes the files that take their place.
+        rewrite: reads the rows of the groups, and writes the files that replace them.
         operation: name of a `WriteOperationType`.
         verb: what happens to a file group, for errors.
 
@@ -65,7 +66,7 @@ def rewrite_groups(
 
 
 def check_unplanned(state: TableState, groups: Groups, verb: str) -> None:
-    """Refuse to replace file groups that a pending table service is going to rewrite.
+    """Refuses to replace file groups that a pending table service is going to rewrite.
 
     Raises:
         ConflictError: names the first such file group.

@@ -39,15 +39,15 @@ class RoutedPlan:
 
     write: DistributedWrite
     counted: tuple[str, ...]
-    """Columns of the rows that make up partition paths, or one other column."""
+    """Columns of the rows that form partition paths, or one other column."""
     gathers_keys: bool
     """Whether rows of one key are brought together first."""
     rewritten_bytes: int | None
-    """Bytes that it rewrites of the table at most; None: unknown."""
+    """Maximum bytes of the table that the write rewrites; None: unknown."""
     local_bytes: int
     """Bytes up to which one process should write."""
     committed: str | None
-    """Says that the table holds this batch of a stream already, if so."""
+    """A message that the table already contains this batch of a stream; None if it does not."""
 
 
 def plan_routed(
@@ -60,8 +60,8 @@ def plan_routed(
     after: tuple[AfterCommit, ...] = (),
     owner_pid: int | None = None,
 ) -> RoutedPlan:
-    """Plan a write as `plan_write` does. Raises what it raises, and ConfigError if the option of the operation has
-    another value."""
+    """Plans a write as `plan_write` does. Raises its errors, and ConfigError if the option of the operation has another
+    value."""
     options = options.replace({write_config.OPERATION: parse_operation(operation, options).value})
     batch, committed = given_batch(options), None
     stream = None if batch is None else batch.identifier
@@ -71,7 +71,7 @@ def plan_routed(
             write = for_batch(write, batch)
         except BatchCommittedError as error:
             committed = first_line(error)
-    arrival = _arrival(write, options.get(write_config.BULK_INSERT_SORT_MODE))
+    arrival = _arrival_of(write, options.get(write_config.BULK_INSERT_SORT_MODE))
     if arrival != "any" or write.operation.traits.needs == "partitions":
         names = key_columns(write) or write.incoming.names[:1]
         write = replace(write, arrival=arrival, incoming=pa.schema(map(write.incoming.field, names)))
@@ -88,11 +88,11 @@ def plan_routed(
     )
 
 
-def _arrival(write: DistributedWrite, sort_mode: str) -> str:
+def _arrival_of(write: DistributedWrite, sort_mode: str) -> str:
     if write.operation.traits.needs == "partitions":
         return "any"
     if write.stages_all or write.operation.traits.fills:
-        # rows that get generated keys have none to shuffle by, and none that a task would look up
+        # rows that get generated keys have no keys to shuffle by, or to look up in a task
         return "any" if write.settings.keygen.generates_keys or write.merges_stored else "groups"
     if sort_mode == "GLOBAL_SORT":
         return "ranges"
@@ -100,6 +100,6 @@ def _arrival(write: DistributedWrite, sort_mode: str) -> str:
 
 
 def steps_of(write: DistributedWrite, task: int) -> RoutedSteps:
-    """Return the steps of a planned write in a task."""
+    """Returns the steps of a planned write in a task."""
     context = WriteContext(write.attach(), write.settings.of_task(TASK_MEMORY))
     return RoutedSteps(context, write.operation, write.incoming, task)

@@ -1,4 +1,4 @@
-"""Rows of a distributed write on their way to the tasks that write their file groups.
+"""Routes the rows of a distributed write to the tasks that write their file groups.
 
 An engine runs these steps over its shuffles. Rows are counted by partition (`count_rows`, `measure`); the numbers only
 choose sizes. Each row is numbered, and for a look-up gets the part of the look-up to which it belongs (`number_rows`).
@@ -51,8 +51,8 @@ ORDER = pa.field("_hudi_py_order", pa.int64())
 PART = pa.field("_hudi_py_part", pa.int32())
 """Rows with the same part must come to one task of a look-up, if it is divided into parts."""
 GROUP = pa.field("_hudi_py_group", pa.string())
-"""Rows with the same group must come to one task that writes: a partition path, NUL, and a file id or the number of a
-new file."""
+"""Rows with the same group must come to one writing task. A group is a partition path, NUL, and a file id or the number
+of a new file."""
 STATE = pa.field("_hudi_py_state", pa.int64())
 """`NEW`, `LEAVING` or `KNOWN`; greater numbers: known, and in that row of the file group's base file."""
 COUNTED = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("tasks", pa.int64())])
@@ -71,30 +71,30 @@ looks up the rows that it has), the bytes of a row, `Sizes.index_groups`, and th
 
 NEW, LEAVING, KNOWN = -3, -2, -1
 _LOOKUP_ROWS = 2_000_000
-"""Rows of a partition that are looked up at a time: each time the keys of its base files are read."""
+"""Rows of a partition that are looked up at a time; the keys of its base files are read each time."""
 _GLOBAL_LOOKUP_ROWS = 500_000
 _TASKS_OF_A_PARTITION = 2
-"""How many tasks, on average, may look up rows of one partition: with more, bringing the rows together is cheaper."""
+"""Average number of tasks that may look up rows of one partition; with more, bringing the rows together is cheaper."""
 _ADDED_PARTITIONS = 32
-"""Partitions whose files the plan of a write adds up."""
+"""Maximum number of partitions whose files the plan of a write adds up."""
 _TEXT_BYTES = 24
-"""The estimated bytes of a value of a type without a width."""
+"""The estimated bytes of a value of a type without a fixed width."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What was counted of the input. Pickles."""
+    """The counts of the input. Pickles."""
 
     rows: Mapping[str, int]
-    """By partition path."""
+    """Rows by partition path."""
     record_size: int
     """Bytes of a row in a file."""
     index_groups: int = 0
-    """The file groups of the record index over all partitions, where rows are looked up there; else 0."""
+    """The number of file groups of the record index over all partitions, if rows are looked up there; else 0."""
 
     @classmethod
     def of(cls, measured: Sequence[Any]) -> Sizes:
-        """From rows of `MEASURED`."""
+        """Builds the counts from rows of `MEASURED`."""
         first = measured[0] if measured else {"record_size": 1, "index_groups": 0}
         return cls({row["path"]: row["rows"] for row in measured}, first["record_size"], first["index_groups"])
 
@@ -105,14 +105,14 @@ class Sizes:
 
 
 def gathers_keys(settings: WriteSettings, operation: Operation) -> bool:
-    """Whether rows of one key come together before it is known where they go: for a look-up, or since one of them is to
-    be chosen whose partitions may be different ones."""
+    """Returns whether rows of one key come together before their file group is known: for a look-up, or to choose one
+    row among those with different partitions."""
     combines = settings.combines and operation.takes_whole_rows and settings.index.is_global
     return settings.looks_up(operation) or combines
 
 
 def count_rows(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of one task by partition path: `COUNTED`. `batches`: with the partition columns at least."""
+    """Counts the rows of one task by partition path: `COUNTED`. `batches`: with at least the partition columns."""
     keygen, schema = context.settings.keygen, context.settings.schema
     columns = keygen.partition_columns(schema.arrow)
     rows: Counter[str] = Counter()
@@ -129,12 +129,12 @@ def count_rows(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iter
 def measure(
     context: WriteContext, operation: Operation, incoming: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """From `COUNTED`, one row for each path, to `MEASURED`."""
+    """Yields `MEASURED` from `COUNTED`, one row for each path."""
     transaction = context.transaction
     counts = [row for batch in batches for row in batch.to_pylist()]
     transaction.view.lister.prefetch([PartitionPath(row["path"]) for row in counts])
     size = record_size(context, incoming)
-    rewrites = _rewrites(context, operation)
+    rewrites = _rewrites_files(context, operation)
     groups = _index_groups(context, operation)
     is_global = context.settings.index.is_global
     most = _GLOBAL_LOOKUP_ROWS if is_global else _LOOKUP_ROWS
@@ -167,8 +167,9 @@ def _index_groups(context: WriteContext, operation: Operation) -> int:
 
 
 def rewritten_bytes(context: WriteContext, operation: Operation) -> int | None:
-    """What a write reads and rewrites of the table at most; None if it would take long to add up."""
-    if not _rewrites(context, operation):
+    """Returns the maximum number of bytes of the table that a write reads and rewrites; None if it would take long to
+    add up."""
+    if not _rewrites_files(context, operation):
         return 0
     view = context.transaction.view
     paths = view.partitions()
@@ -178,14 +179,14 @@ def rewritten_bytes(context: WriteContext, operation: Operation) -> int | None:
     return sum(slice_.size for path in paths for slice_ in view.latest_slices(path))
 
 
-def _rewrites(context: WriteContext, operation: Operation) -> bool:
-    """Whether rows that come to a file group rewrite its base file."""
+def _rewrites_files(context: WriteContext, operation: Operation) -> bool:
+    """Returns whether rows that come to a file group rewrite its base file."""
     return not context.transaction.config.is_mor and operation.traits.known is not None
 
 
 def record_size(context: WriteContext, incoming: pa.Schema) -> int:
-    """Bytes of a row in a file, as far as they are known before there are rows."""
-    return effective_record_size(measured_record_size(context), context.settings.packing, _width(incoming))
+    """Estimates the bytes of a row in a file before any row is known."""
+    return effective_record_size(measured_record_size(context), context.settings.packing, _row_width(incoming))
 
 
 def number_rows(
@@ -195,7 +196,7 @@ def number_rows(
     batches: Iterable[pa.RecordBatch],
     normalised: Callable[[pa.RecordBatch], pa.RecordBatch] | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Incoming rows with their places from `first` on (`ORDER`) and, for a look-up, the part of it (`PART`).
+    """Yields incoming rows with their places from `first` on (`ORDER`) and, for a look-up, its part (`PART`).
 
     Args:
         normalised: a batch in the types of tables; None: there is no look-up.
@@ -205,7 +206,7 @@ def number_rows(
         first += batch.num_rows
         columns, fields = [*batch.columns, order], [*batch.schema, ORDER]
         if normalised is not None:
-            columns.append(_parts(context, sizes, context.keys_only(normalised(batch))))
+            columns.append(_part_numbers(context, sizes, context.keys_only(normalised(batch))))
             fields.append(PART)
         yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
@@ -229,7 +230,7 @@ def route_rows(
             router.without_look_up(context.keys_only(normalised(batch, incoming)), routes)
             yield from routes.applied([batch])
         return
-    # a key that may be in any partition is looked up with its whole row, by which rows of one key are compared
+    # a key that may be in any partition is looked up with its whole row, because rows of one key are compared
     everywhere = context.settings.index.is_global
     if everywhere:
         given = _in_order(given)
@@ -241,7 +242,7 @@ def route_rows(
         keyed = []
         for batch in chain([first], given):
             originals.add(batch, pa.repeat("", batch.num_rows))
-            keyed.append(_keyed(context, operation, normalised(batch, incoming), row, whole=everywhere))
+            keyed.append(_with_keys(context, operation, normalised(batch, incoming), row, whole=everywhere))
             row += batch.num_rows
         with context.transaction.view.naming_lost_files():
             router.gathered(keyed, routes)
@@ -258,7 +259,7 @@ class Router:
         self._targets: dict[str, tuple[list[InsertBucket], npt.NDArray[np.float64]]] = {}
 
     def without_look_up(self, keyed: KeyedRows, routes: _Routes) -> None:
-        """Rows of a batch, by the hashes of their keys."""
+        """Routes the rows of a batch by the hashes of their keys."""
         keys, encoded = keyed.rows.column(0), keyed.partitions.dictionary_encode()
         codes = encoded.indices.to_numpy()
         index = self._context.buckets
@@ -266,14 +267,14 @@ class Router:
             rows = np.flatnonzero(codes == code)
             some = keys.take(pa.array(rows))
             if index is None:
-                self._new(path, some, rows, routes)
+                self._route_new(path, some, rows, routes)
                 continue
             numbers = index.numbers(some, path)
             for number in np.unique(numbers).tolist():
                 routes.add(share_name(path, number), rows[numbers == number], NEW)
 
     def tagged(self, path: PartitionPath, tagged: TaggedRows, routes: _Routes) -> None:
-        """Rows of a partition with `PLACE`, looked up there."""
+        """Routes the rows of a partition with `PLACE`, which were looked up there."""
         row = combined(tagged.rows[PLACE.name]).to_numpy()
         for slice_, numbers in tagged.found:
             routes.add(share_name(path, slice_.file_id), row[numbers], tagged.positions.get(slice_.file_id, KNOWN))
@@ -281,46 +282,47 @@ class Router:
             routes.add(share_name(path, file_id), row[numbers], LEAVING)
         if self._operation.takes_whole_rows and len(tagged.new):
             keys = combined(tagged.rows[RECORD_KEY]).take(pa.array(tagged.new))
-            self._new(path, keys, row[tagged.new], routes)
+            self._route_new(path, keys, row[tagged.new], routes)
 
     def gathered(self, rows: list[KeyedRows], routes: _Routes) -> None:
-        """Rows with `PLACE`, all with their keys: where one of each key counts, one of each is routed, unless rows are
-        made of two versions."""
+        """Routes rows with `PLACE`, given all rows of their keys: if one row of each key counts, only that one is
+        routed, unless rows are folded from two versions."""
         context, settings = self._context, self._context.settings
         one = settings.combines and self._operation.takes_whole_rows and settings.index.is_global
-        if one and settings.merge.folds:  # the task that writes the group makes one row of those of a key
+        if one and settings.merge.folds:  # the task that writes the group folds the rows of a key into one
             rows, one = in_one_partition(context, rows), False
         schema = rows[0].rows.schema
         if settings.looks_up(self._operation):
-            with look_up(context, self._operation, _drained(rows), schema, one_per_key=one) as found:
+            with look_up(context, self._operation, _drain_rows(rows), schema, one_per_key=one) as found:
                 for path in found.held.partitions:
                     slices = list(context.transaction.view.latest_slices(path))
                     self.tagged(path, found.tagged(path, slices), routes)
             return
-        with held_rows(context, _drained(rows), schema) as held:
+        with held_rows(context, _drain_rows(rows), schema) as held:
             losing = losing_keys(held, settings.merge, order=PLACE.name, packed=False) if one else {}
             for path in held.partitions:
                 left = without_keys(held.table(path), losing.get(path))
                 if left.num_rows:
-                    self._new(path, combined(left[RECORD_KEY]), combined(left[PLACE.name]).to_numpy(), routes)
+                    self._route_new(path, combined(left[RECORD_KEY]), combined(left[PLACE.name]).to_numpy(), routes)
 
     def new_groups(self, path: str, keys: pa.StringArray) -> tuple[list[str], RowNumbers]:
-        """The groups that rows with new keys may go to, and the place in them of each row's: a file to be filled or
-        made has a range of hashes."""
+        """Returns the groups that rows with new keys may go to, and the index of each row's group: each file to fill or
+        create has a range of hashes."""
         if path not in self._targets:
-            self._targets[path] = self._plan(PartitionPath(path))
+            self._targets[path] = self._plan_files(PartitionPath(path))
         targets, ends = self._targets[path]
         at = np.minimum(np.searchsorted(ends, key_hashes(keys) / 2**32, side="right"), len(targets) - 1)
         owners = (target.file_id or f"{TO_MAKE}{number}" for number, target in enumerate(targets))
         return [share_name(path, owner) for owner in owners], at
 
-    def _new(self, path: str, keys: pa.StringArray, rows: RowNumbers, routes: _Routes) -> None:
+    def _route_new(self, path: str, keys: pa.StringArray, rows: RowNumbers, routes: _Routes) -> None:
         groups, at = self.new_groups(path, keys)
         for number in np.unique(at).tolist():
             routes.add(groups[number], rows[at == number], NEW)
 
-    def _plan(self, path: PartitionPath) -> tuple[list[InsertBucket], npt.NDArray[np.float64]]:
-        """The files for as many rows as the partition gets at most, and which shares of them, cumulated, they get."""
+    def _plan_files(self, path: PartitionPath) -> tuple[list[InsertBucket], npt.NDArray[np.float64]]:
+        """Plans the files for the maximum number of rows that the partition gets, and the cumulated shares of the rows
+        that they get."""
         packing, size = self._context.settings.packing, self._sizes.record_size
         small = fillable(self._context, path) if self._operation.traits.fills else []
         planned = assign_inserts(max(self._sizes.rows.get(path, 1), 1), small, packing, size)
@@ -331,27 +333,27 @@ class Router:
 
 
 class _Routes:
-    """Which rows go to which groups."""
+    """Collects which rows go to which groups."""
 
     def __init__(self) -> None:
         self._groups: list[str] = []
-        self._parts: list[tuple[RowNumbers, RowNumbers]] = []
+        self._part_numbers: list[tuple[RowNumbers, RowNumbers]] = []
 
     def add(self, group: str, rows: RowNumbers, state: int | RowNumbers) -> None:
-        """`rows`: numbers of rows in the input; `state`: of all of them, or of each."""
+        """Adds rows to a group. `rows`: numbers of rows in the input; `state`: of all of them, or of each."""
         self._groups.append(group)
-        self._parts.append((rows, np.broadcast_to(np.asarray(state, np.int64), len(rows))))
+        self._part_numbers.append((rows, np.broadcast_to(np.asarray(state, np.int64), len(rows))))
 
     def applied(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the input with their groups, in their order."""
-        if not self._parts:
+        """Yields the rows of the input with their groups, in their order."""
+        if not self._part_numbers:
             return
-        counts = [len(rows) for rows, _ in self._parts]
-        row = np.concatenate([rows for rows, _ in self._parts])
+        counts = [len(rows) for rows, _ in self._part_numbers]
+        row = np.concatenate([rows for rows, _ in self._part_numbers])
         by_row = np.argsort(row, kind="stable")
         row = row[by_row]
         code = np.repeat(np.arange(len(counts)), counts)[by_row]
-        state = np.concatenate([state for _, state in self._parts])[by_row]
+        state = np.concatenate([state for _, state in self._part_numbers])[by_row]
         groups, start = pa.array(self._groups, pa.string()), 0
         for batch in batches:
             low, high = np.searchsorted(row, [start, start + batch.num_rows])
@@ -362,24 +364,26 @@ class _Routes:
             start += batch.num_rows
 
 
-def _keyed(context: WriteContext, operation: Operation, batch: pa.RecordBatch, first: int, *, whole: bool) -> KeyedRows:
-    """The rows with the columns that a look-up needs, and their places from `first` on."""
+def _with_keys(
+    context: WriteContext, operation: Operation, batch: pa.RecordBatch, first: int, *, whole: bool
+) -> KeyedRows:
+    """Returns the rows with the columns that a look-up needs, and their places from `first` on."""
     keyed = context.keyed_for(operation, batch) if whole else context.keys_only(batch)
     places = pa.array(np.arange(first, first + batch.num_rows))
     rows = pa.RecordBatch.from_arrays([*keyed.rows.columns, places], schema=pa.schema([*keyed.rows.schema, PLACE]))
     return KeyedRows(rows, keyed.partitions)
 
 
-def _drained(rows: list[KeyedRows]) -> Iterator[KeyedRows]:
-    """The rows, which this lets go of one by one."""
+def _drain_rows(rows: list[KeyedRows]) -> Iterator[KeyedRows]:
+    """Yields the rows and releases them one by one."""
     while rows:
         yield rows.pop(0)
 
 
-def _parts(context: WriteContext, sizes: Sizes, keyed: KeyedRows) -> pa.Int32Array:
+def _part_numbers(context: WriteContext, sizes: Sizes, keyed: KeyedRows) -> pa.Int32Array:
     keys = keyed.rows.column(0)
     hashes = key_hashes(keys)
-    if sizes.index_groups:  # those of one file group together, which only their task reads
+    if sizes.index_groups:  # rows of one file group together, which only their task reads
         split = (hashes.astype(np.uint64) * np.uint64(sizes.index_splits) >> np.uint64(32)).astype(np.int64)
         return pa.array((file_groups(keys, sizes.index_groups) + sizes.index_groups * split).astype(np.int32))
     if context.settings.index.is_global:
@@ -394,7 +398,7 @@ def _parts(context: WriteContext, sizes: Sizes, keyed: KeyedRows) -> pa.Int32Arr
 
 
 def key_hashes(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
-    """Hashes of record keys, even over all 32 bits, the upper ones above all; that of null is 0."""
+    """Hashes record keys evenly over all 32 bits, most evenly in the upper ones; the hash of null is 0."""
     hashes: npt.NDArray[np.uint32] = java_string_hash(texts).view(np.uint32) * np.uint32(2654435769)
     return hashes
 
@@ -410,8 +414,8 @@ def _in_order(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from table.take(pc.sort_indices(table[ORDER.name])).combine_chunks().to_batches()
 
 
-def _width(schema: pa.Schema) -> float:
-    """Bytes of a row in memory, roughly."""
+def _row_width(schema: pa.Schema) -> float:
+    """Estimates the bytes of a row in memory."""
     return sum(_type_width(field.type) for field in schema)
 
 

@@ -1,4 +1,4 @@
-"""The settings of a write, from its options, the table and the incoming schema."""
+"""Resolves the settings of a write from its options, the table and the incoming schema."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ from hudi_py.write.table.support import as_stored, check_evolution, check_stored
 T = TypeVar("T")
 
 _SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
-"""Modes of `hoodie.bulkinsert.sort.mode` whose files are sorted; the others order Spark's partitions."""
+"""Modes of `hoodie.bulkinsert.sort.mode` that sort files; the others order Spark's partitions."""
 _CODECS = ("gzip", "snappy", "zstd", "uncompressed")
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
-    """What a write needs besides its transaction: its options, and what follows from them, the table and the rows.
-    Pickles; holds no credentials. Sizes are bytes."""
+    """The settings of a write besides its transaction: its options, and values derived from them, the table and the
+    rows. Pickles; holds no credentials. Sizes are bytes."""
 
     options: Options
     schema: WriteSchema
@@ -84,7 +84,7 @@ class WriteSettings:
     changes: ChangeLogging | None = None
     """How changes are logged; None: they are not."""
     combines: bool = False
-    """Whether rows of one key in the data are merged first."""
+    """Whether rows of the data with the same key are merged first."""
     updated_columns: tuple[str, ...] | None = None
     """The columns that updates set, in the table's order; known rows keep the values of the others. None: all."""
     stored: StoredRows = field(default_factory=StoredRows)
@@ -97,11 +97,11 @@ class WriteSettings:
     """Paths, with wildcards, of the partitions that `delete_partition` deletes; None: those of the rows."""
 
     def get(self, option: Option[T]) -> T:
-        """The value of an option of the write."""
+        """Returns the value of an option of the write."""
         return self.options.get(option)
 
     def looks_up(self, operation: Operation) -> bool:
-        """Whether an operation looks up keys in an index. A bucket follows from the key alone."""
+        """Returns whether an operation looks up keys in an index. A bucket follows from the key alone."""
         return self.index.buckets is None and (operation.looks_up_keys or self.insert_duplicates != "none")
 
     @property
@@ -116,32 +116,33 @@ class WriteSettings:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of rows in memory, of those in files being written, too."""
+        """Maximum bytes of rows in memory, including those in files being written."""
         return self.get(write_config.WRITE_MEMORY)
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of incoming rows in memory until their file groups are known; the rest is spilled to the local disk."""
+        """Maximum bytes of incoming rows in memory until their file groups are known; the rest is spilled to the local
+        disk."""
         return self.memory_bytes // 2
 
     def within(self, memory_bytes: int) -> WriteSettings:
-        """Return the settings with no more memory than this."""
+        """Returns the settings with no more memory than this."""
         least = min(memory_bytes, self.memory_bytes)
         return replace(self, options=self.options.replace({write_config.WRITE_MEMORY: str(least)}))
 
     def of_task(self, memory_bytes: int) -> WriteSettings:
-        """The settings of one task among others on its machine, with no more memory than this."""
+        """Returns the settings of one task among others on its machine, with no more memory than this."""
         some = self.within(memory_bytes)
         return replace(some, options=some.options.replace({write_config.WRITE_THREADS: "1"}))
 
     @property
     def stored_avro_json(self) -> str:
-        """Avro record of the table's own columns in files, for the commit."""
+        """The Avro record of the table's own columns in files, for the commit."""
         return compact_json(self.stored.own_avro(self.schema.avro))
 
 
 def settings_as_stored(view: FileSystemView, operation: Operation, options: Options, verb: str) -> WriteSettings:
-    """Return the settings of a write of rows with the columns that the table has.
+    """Returns the settings of a write of rows with the columns that the table has.
 
     `verb`: what the write does to the table, for errors.
 
@@ -158,7 +159,7 @@ def settings_as_stored(view: FileSystemView, operation: Operation, options: Opti
 
 
 def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operation, options: Options) -> WriteSettings:
-    """Everything a write needs besides its transaction.
+    """Resolves everything a write needs besides its transaction.
 
     Args:
         view: the table as the write sees it.
@@ -175,14 +176,14 @@ def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operati
     stored = resolve_table_schema(state, writes=True)
     if stored is not None:
         check_types(config, stored.avro)
-    schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
+    schema = _write_schema(config, stored.avro if stored is not None else None, incoming, operation, options)
     begins = options.get(write_config.SCHEMA_ON_READ) and options.get(write_config.RECONCILE_SCHEMA)
     schema = with_column_ids(schema, stored, config.name, begins=begins)
     check_evolution(config, on_read=schema.ids is not None)
     check_types(config, schema.avro)
     keygen, stored_rows = _key_generator(view, schema, options), StoredRows.of(config)
     check_ordering(merge, schema, is_mor=config.is_mor)
-    index = _index(options, config)
+    index = _index_settings(options, config)
     if index.buckets is not None:
         index = replace(index, buckets=index.buckets.of_table(state.storage, state.timeline))
     updated = _updated_columns(config, schema, incoming, operation, options)
@@ -219,7 +220,7 @@ def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operati
 
 
 def _key_generator(view: FileSystemView, schema: WriteSchema, options: Options) -> KeyGenerator:
-    """The key generator of a write, which makes keys in the form that the table has already."""
+    """Creates the key generator of a write, which forms keys as existing rows have them."""
     config = view.config
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
     keygen = key_generator(config, schema.avro, names_single_key=named, options=options)
@@ -241,7 +242,7 @@ def _check_keys(config: TableConfig, keygen: KeyGenerator, schema: WriteSchema, 
 def _updated_columns(
     config: TableConfig, schema: WriteSchema, incoming: pa.Schema, operation: Operation, options: Options
 ) -> tuple[str, ...] | None:
-    """See `WriteSettings.updated_columns`."""
+    """Returns `WriteSettings.updated_columns`."""
     if not sets_columns(operation, options) or all(name in incoming.names for name in schema.arrow.names):
         return None
     updated = tuple(name for name in schema.arrow.names if name in incoming.names)
@@ -254,8 +255,8 @@ def _updated_columns(
 
 
 def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options) -> WriteSchema:
-    """The schema of a new table with such columns. Refuses what `write_settings` would refuse of its first rows, before
-    there is a table whose record key can no longer change.
+    """Returns the schema of a new table with such columns. Refuses whatever `write_settings` would refuse for its first
+    rows, before there is a table whose record key can no longer change.
 
     Args:
         config: the properties it would have.
@@ -269,7 +270,7 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     check_types(config, schema.avro)
     _check_keys(config, key_generator(config, schema.avro, options=options), schema, options)
     check_ordering(merge_settings(config, options.values), schema, is_mor=config.is_mor)
-    _index(options, config)
+    _index_settings(options, config)
     return schema
 
 
@@ -277,7 +278,7 @@ _MAX_FILE_SIZES = {"ORC": write_config.ORC_MAX_FILE_SIZE, "LANCE": write_config.
 
 
 def file_layout(config: TableConfig, options: Options) -> FileLayout:
-    """How the table's base files are written. Raises ConfigError for a codec that is not supported."""
+    """Returns how the table's base files are written. Raises ConfigError for an unsupported codec."""
     if config.base_file_format == "ORC":
         return FileLayout(options.get(write_config.ORC_CODEC), options.get(write_config.ORC_STRIPE_SIZE))
     pages = Pages(options.get(write_config.PAGE_SIZE), options.get(write_config.DICTIONARY))
@@ -285,12 +286,12 @@ def file_layout(config: TableConfig, options: Options) -> FileLayout:
 
 
 def max_file_size(config: TableConfig, options: Options) -> int:
-    """Bytes at which a base file is full."""
+    """Returns the bytes at which a base file is full."""
     return options.get(_MAX_FILE_SIZES.get(config.base_file_format, write_config.MAX_FILE_SIZE))
 
 
 def base_file_codec(options: Options) -> str:
-    """The compression of Parquet base files.
+    """Returns the compression of Parquet base files.
 
     Raises:
         ConfigError: it is none that is written.
@@ -304,14 +305,14 @@ def base_file_codec(options: Options) -> str:
     return codec
 
 
-def _schema(
+def _write_schema(
     config: TableConfig, avro: Mapping[str, Any] | None, incoming: pa.Schema, operation: Operation, options: Options
 ) -> WriteSchema:
     shown = as_stored(config, incoming)
     if avro is None:
         incoming = shown
     if not operation.takes_whole_rows:
-        if avro is None:  # an empty table: there is nothing to delete, and no column to know
+        if avro is None:  # an empty table: there is nothing to delete, and its columns are not known
             return write_schema(None, incoming, config.name)
         needed = _needed_to_delete(config, operation, options, incoming)
         for name in needed:
@@ -335,7 +336,7 @@ def _schema(
 
 
 def _needed_to_delete(config: TableConfig, operation: Operation, options: Options, columns: pa.Schema) -> Sequence[str]:
-    """The columns that the data of a delete must have."""
+    """Returns the columns that the data of a delete must have."""
     if deleted_partitions(operation, options) is not None:
         return ()
     keys = config.record_key_fields if operation.traits.needs == "keys" else ()
@@ -343,7 +344,7 @@ def _needed_to_delete(config: TableConfig, operation: Operation, options: Option
 
 
 def _existing_form(view: FileSystemView, keygen: KeyGenerator, schema: pa.Schema) -> bool | None:
-    """Whether the single COMPLEX key of existing rows is `field:value`; None if there are no rows.
+    """Returns whether the single COMPLEX key of existing rows is `field:value`; None if there are no rows.
 
     Compares a key of the newest base file with the value of its column: a bare value may look like the other form.
     """
@@ -359,7 +360,7 @@ def _existing_form(view: FileSystemView, keygen: KeyGenerator, schema: pa.Schema
     storage = view.state.storage
     if newest.source is None:
         batches = iter_base_batches(storage, newest.path, [RECORD_KEY, field], batch_rows=1)
-    else:  # its columns are in another file
+    else:  # the columns are in another file
         wanted = pa.schema([pa.field(RECORD_KEY, pa.string()), schema.field(field)])
         batches = BaseFileReader(storage, newest).batches(wanted, batch_rows=1)
     for batch in batches:
@@ -369,7 +370,7 @@ def _existing_form(view: FileSystemView, keygen: KeyGenerator, schema: pa.Schema
     return None
 
 
-def _index(options: Options, config: TableConfig) -> IndexSettings:
+def _index_settings(options: Options, config: TableConfig) -> IndexSettings:
     kind = index_kind(options)
     non_blocking = options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING
     if non_blocking and (kind.open is not None or not config.has_completion_times or not config.is_mor):
@@ -384,14 +385,14 @@ def _index(options: Options, config: TableConfig) -> IndexSettings:
 
 
 def bloom_config(options: Options) -> BloomConfig | None:
-    """The bloom filter of base files; None if they have none."""
+    """Returns the bloom filter of base files; None if they have none."""
     if not index_kind(options).reads_filters and not options.get(write_config.BLOOM_ENABLED):
         return None
     return filter_config(options)
 
 
 def filter_config(options: Options) -> BloomConfig:
-    """The size of bloom filters: by the keys of each, unless a number is given."""
+    """Returns the size of bloom filters: by the number of keys in each file, unless a number is given."""
     return BloomConfig(
         options.get(write_config.BLOOM_NUM_ENTRIES),
         options.get(write_config.BLOOM_FPP),

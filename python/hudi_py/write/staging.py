@@ -1,4 +1,4 @@
-"""Rows that tasks stage for one process to read: Arrow IPC streams in the table's storage."""
+"""Stages rows of tasks for one process to read: Arrow IPC streams in the table's storage."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hudi_py.write.context import WriteContext
 from hudi_py.write.rows import split_by_partition
 
 SMALL_BYTES = 32 * 1024 * 1024
-"""A task stages its rows of a partition if they take less memory than this: their file would be small."""
+"""A task stages its rows of a partition if they take less memory than this, because their file would be small."""
 _SOURCE_LIFE_MS = 24 * 3600 * 1000
 HELD_BYTES = 256 * 1024 * 1024
-"""Memory in a task for rows that may be too few for a file; beyond it they are staged."""
+"""Maximum bytes of memory in a task for rows that may be too few for a file; beyond that they are staged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class Stage:
     """The staged file of one attempt, created with its first rows."""
 
     def __init__(self, storage: Storage, path: str, check_volume: Callable[[int], None] | None = None) -> None:
-        """`check_volume` gets the number of bytes written so far, and raises if they are too many."""
+        """Creates the stage. `check_volume` gets the number of bytes written so far, and raises if they are too
+        many."""
         self._storage = storage
         self._path = path
         self._check_volume = check_volume
@@ -57,7 +58,7 @@ class Stage:
         return 0 if self._sink is None else int(self._sink.tell())
 
     def close(self) -> StagedFile | None:
-        """The file; None if there were no rows."""
+        """Closes the file and returns it; None if there were no rows."""
         if self._writer is None or self._sink is None:
             return None
         self._writer.close()
@@ -72,21 +73,21 @@ class Stage:
 
 
 def staged_rows(storage: Storage, files: Iterable[StagedFile]) -> Iterator[pa.RecordBatch]:
-    """The rows of the files, in order."""
+    """Yields the rows of the files, in order."""
     for file in files:
         with storage.open_input(file.path) as source, pa.ipc.open_stream(source) as reader:
             yield from reader
 
 
 def forget_source(storage: Storage, token: str) -> None:
-    """Remove what tasks have staged outside of a write, and what is older than a day."""
+    """Removes what tasks have staged outside of a write, and staged files that are older than a day."""
     for info in storage.list(SOURCES):
         if info.name.startswith(f"{token}-") or now_ms() - info.modified_ms > _SOURCE_LIFE_MS:
             storage.delete(info.path)
 
 
 def large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: Stage) -> Iterator[pa.RecordBatch]:
-    """The rows of partitions with enough rows for a file; the others are staged."""
+    """Yields the rows of partitions with enough rows for a file; stages the others."""
     keygen, schema = context.settings.keygen, context.settings.schema
     held: dict[PartitionPath, list[pa.RecordBatch]] = {}
     sizes: dict[PartitionPath, int] = {}

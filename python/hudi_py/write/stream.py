@@ -1,4 +1,4 @@
-"""Batches of streaming queries, each written once (`HoodieStreamingSink`, `CommitUtils`, 0.15 and 1.2.0).
+"""Writes batches of streaming queries, each once (`HoodieStreamingSink`, `CommitUtils`, 0.15 and 1.2.0).
 
 A commit notes its batch in the extra metadata: `_hudi_streaming_sink_checkpoint` is a JSON object of the query's
 identifier and the batch id as text. The newest commit that names an identifier has the last batch of its query.
@@ -28,14 +28,14 @@ from hudi_py.transaction.session import LockedTable
 
 CHECKPOINT_KEY = "_hudi_streaming_sink_checkpoint"
 QUERY_KEY = "hudi_py.streaming.query"
-"""Key of the id of the Spark query, which Apache Hudi does not note."""
+"""Key of the id of the Spark query, which Apache Hudi does not record."""
 
 _ARCHIVED_AT_ONCE = 50
 _MARK_DIGITS = 16
 
 
 class BatchCommittedError(HudiError):
-    """The table holds the batch already: there is nothing to write."""
+    """Raised when the table already contains the batch: there is nothing to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class Batch:
 
     @property
     def extra(self) -> dict[str, str]:
-        """What its commit notes."""
+        """The metadata that its commit records."""
         noted = json.dumps({self.identifier: str(self.id)}, ensure_ascii=False, separators=(",", ":"))
         return {CHECKPOINT_KEY: noted} if self.query is None else {CHECKPOINT_KEY: noted, QUERY_KEY: self.query}
 
     def check_new(self, last: Batch | None) -> None:
-        """Compares with the last batch of the same identifier.
+        """Compares the batch with the last one of the same identifier.
 
         Raises:
             BatchCommittedError: this one has been committed.
@@ -74,33 +74,33 @@ class Batch:
 
 
 def retry_pause_s(options: Options) -> float:
-    """Seconds before a batch is tried a second time."""
+    """Returns the seconds before a batch is tried a second time."""
     return options.get(incremental.SINK_RETRY_INTERVAL_MS) / 1000
 
 
 def marked_writer_id(stream: str) -> str:
-    """An id for a writer of a query's batch, which `is_of_stream` knows."""
-    return _mark(stream) + new_writer_id()[_MARK_DIGITS:]
+    """Returns an id for a writer of a query's batch, which `is_of_stream` recognises."""
+    return _stream_mark(stream) + new_writer_id()[_MARK_DIGITS:]
 
 
 def is_of_stream(writer_id: str, stream: str) -> bool:
-    """Whether a writer writes batches of this query."""
-    return writer_id.startswith(_mark(stream))
+    """Returns whether a writer writes batches of this query."""
+    return writer_id.startswith(_stream_mark(stream))
 
 
-def _mark(stream: str) -> str:
+def _stream_mark(stream: str) -> str:
     return hashlib.sha256(stream.encode()).hexdigest()[:_MARK_DIGITS]
 
 
 def given_batch(options: Options) -> Batch | None:
-    """The batch that the options of a write name (`hoodie.internal.spark.streaming.batch.id`). Raises as
-    `stream_identifier`."""
+    """Returns the batch that the options of a write name (`hoodie.internal.spark.streaming.batch.id`). Raises the
+    errors of `stream_identifier`."""
     number = options.get(incremental.SINK_BATCH_ID)
     return None if number < 0 else Batch(stream_identifier(options), number)
 
 
 def stream_identifier(options: Options) -> str:
-    """The identifier of a query (`DefaultSource.validateMultiWriterConfigs`, 1.2.0).
+    """Returns the identifier of a query (`DefaultSource.validateMultiWriterConfigs`, 1.2.0).
 
     Raises:
         ConfigError: it is not set although the table has several writers.
@@ -115,7 +115,7 @@ def stream_identifier(options: Options) -> str:
 
 
 def last_batch(storage: Storage, timeline: Timeline, identifier: str) -> Batch | None:
-    """The last batch of a query in the active timeline, which is where Apache Hudi looks.
+    """Finds the last batch of a query in the active timeline, which is where Apache Hudi looks.
 
     Raises:
         CorruptFileError: a commit notes its batch in another way.
@@ -132,7 +132,7 @@ def last_batch(storage: Storage, timeline: Timeline, identifier: str) -> Batch |
 
 
 def last_archived_batch(storage: Storage, config: TableConfig, identifier: str) -> Batch | None:
-    """The last batch of a query in the archived timeline, read backwards. Raises what `last_batch` raises."""
+    """Finds the last batch of a query in the archived timeline, read backwards. Raises the errors of `last_batch`."""
     times = [
         each.time
         for each in archived_instants(storage, config, ArchiveQuery(chosen=lambda it: it.action in WRITE_ACTIONS))
@@ -153,7 +153,7 @@ def last_archived_batch(storage: Storage, config: TableConfig, identifier: str) 
 
 
 def batch_of(metadata: CommitMetadata, identifier: str, instant: InstantTime) -> Batch | None:
-    """The batch that a commit holds; None if it holds none of this query.
+    """Returns the batch that a commit contains; None if it contains none of this query.
 
     Raises:
         CorruptFileError: what it records cannot be read.
@@ -177,8 +177,8 @@ def batch_of(metadata: CommitMetadata, identifier: str, instant: InstantTime) ->
 
 @dataclass(frozen=True, slots=True)
 class OncePerBatch:
-    """A `ConflictPolicy` that also finds the batch among what was committed since the batch was first planned, by
-    another process of the same query."""
+    """A `ConflictPolicy` that also looks for the batch in commits that another process of the same query completed
+    since the batch was first planned."""
 
     others: ConflictPolicy
     batch: Batch
@@ -189,17 +189,17 @@ class OncePerBatch:
         return self.others.one_at_a_time
 
     def check_begin(self, table: LockedTable, scope: WriteScope) -> None:
-        self._check(table)
+        self._check_committed(table)
         self.others.check_begin(table, scope)
 
     def check_plan(self, table: LockedTable, scope: WriteScope) -> None:
         self.others.check_plan(table, scope)
 
     def check_commit(self, table: LockedTable, scope: WriteScope) -> str | None:
-        self._check(table)
+        self._check_committed(table)
         return self.others.check_commit(table, scope)
 
-    def _check(self, table: LockedTable) -> None:
+    def _check_committed(self, table: LockedTable) -> None:
         timeline = table.timeline
         for instant in timeline.completed_since(self.pin):
             if instant.action.comparable in WRITE_ACTIONS:

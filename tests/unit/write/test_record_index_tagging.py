@@ -300,7 +300,7 @@ def test_an_index_that_another_writer_drops_is_a_conflict(
     """A second attempt makes a new one. Before the look-up, its files are gone; after it, the keys may be outdated."""
     path = make(tmp_path / "t", options, "mor")
     left = [1]
-    find = record_index._RecordIndex._places
+    find = record_index._RecordIndex._locate_keys
 
     def dropping(self: Any, *arguments: Any) -> Any:
         found = find(self, *arguments) if late else None
@@ -309,7 +309,7 @@ def test_an_index_that_another_writer_drops_is_a_conflict(
             drop_metadata_table(open_storage(path), drop_indexes=True)
         return found or find(self, *arguments)
 
-    monkeypatch.setattr(record_index._RecordIndex, "_places", dropping)
+    monkeypatch.setattr(record_index._RecordIndex, "_locate_keys", dropping)
     update = rows([(1, "p1"), (2, "p0")], [20, 20])
     with pytest.raises(ConflictError, match="has dropped the metadata partition record_index"):
         hudi_py.write(path, update, "upsert", {**options, **OPTIMISTIC})

@@ -1,4 +1,4 @@
-"""Bootstraps: a table made of Parquet or ORC files that there are, which stay where they are."""
+"""Bootstraps: create a table from existing Parquet or ORC files, which stay where they are."""
 
 from hudi_py.write.bootstrap.run import bootstrap_options, bootstrap_table
 

@@ -1,5 +1,5 @@
-"""Writes the bootstrap index: which file of the source has the rows of each file group (`HFileBootstrapIndexWriter`,
-Apache Hudi 1.2.0)."""
+"""Writes the bootstrap index, which maps file groups to files of the source (`HFileBootstrapIndexWriter`, Apache Hudi
+1.2.0)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hudi_py.view.bootstrap import INDEX_INFO, METADATA_INSTANT, BootstrapMappin
 
 _NAME: Final = f"00000000-0000-0000-0000-000000000000-0_1-0-1_{METADATA_INSTANT}.hfile"
 _BLOCK_BYTES: Final = 33_554_432
-"""What Hadoop says of files of the local file system and of object stores."""
+"""The block size that Hadoop reports for files of the local file system and of object stores."""
 
 
 def write_bootstrap_index(storage: Storage, base: str, files: Sequence[tuple[BootstrapMapping, FileInfo]]) -> None:
@@ -30,7 +30,7 @@ def write_bootstrap_index(storage: Storage, base: str, files: Sequence[tuple[Boo
     partitions: dict[str, list[tuple[BootstrapMapping, FileInfo]]] = {}
     for each in files:
         partitions.setdefault(each[0].partition, []).append(each)
-    _write(
+    _write_index_file(
         storage,
         f"{BOOTSTRAP_INDEX}/{_NAME}",
         base,
@@ -43,14 +43,16 @@ def write_bootstrap_index(storage: Storage, base: str, files: Sequence[tuple[Boo
                         "version": None,
                         "bootstrapPartitionPath": found[0][0].source_partition,
                         "partitionPath": partition,
-                        "fileIdToBootstrapFile": {mapping.file_id: _status(mapping, info) for mapping, info in found},
+                        "fileIdToBootstrapFile": {
+                            mapping.file_id: _file_status(mapping, info) for mapping, info in found
+                        },
                     },
                 ),
             )
             for partition, found in partitions.items()
         ),
     )
-    _write(
+    _write_index_file(
         storage,
         f"{BOOTSTRAP_FILES}/{_NAME}",
         base,
@@ -62,7 +64,7 @@ def write_bootstrap_index(storage: Storage, base: str, files: Sequence[tuple[Boo
                     {
                         "version": None,
                         "bootstrapPartitionPath": mapping.source_partition,
-                        "bootstrapFileStatus": _status(mapping, info),
+                        "bootstrapFileStatus": _file_status(mapping, info),
                         "partitionPath": mapping.partition,
                     },
                 ),
@@ -72,7 +74,7 @@ def write_bootstrap_index(storage: Storage, base: str, files: Sequence[tuple[Boo
     )
 
 
-def _write(storage: Storage, path: str, base: str, entries: Iterable[tuple[str, bytes]]) -> None:
+def _write_index_file(storage: Storage, path: str, base: str, entries: Iterable[tuple[str, bytes]]) -> None:
     ordered = sorted((key.encode(), value) for key, value in entries)
     described = {
         "version": 1,
@@ -82,12 +84,12 @@ def _write(storage: Storage, path: str, base: str, entries: Iterable[tuple[str, 
     }
     keys, values = ([entry[at] for entry in ordered] for at in (0, 1))
     info = {INDEX_INFO: encode_record("HoodieBootstrapIndexInfo", described)}
-    # whole or not at all: whoever opens the table reads it, also to remove what a killed bootstrap left
+    # whole or not at all: every process that opens the table reads it, even to remove what a killed bootstrap left
     content = write_hfile(pa.array(keys, pa.binary()), pa.array(values, pa.binary()), info=info, compression="NONE")
     storage.put(path, content)
 
 
-def _status(mapping: BootstrapMapping, info: FileInfo) -> dict[str, Any]:
+def _file_status(mapping: BootstrapMapping, info: FileInfo) -> dict[str, Any]:
     """Returns the `HoodieFileStatus` of a file."""
     return {
         "version": None,

@@ -1,4 +1,4 @@
-"""What a bootstrap makes of each file of its source: the mode, the partition, and the table's schema.
+"""Plans a bootstrap: the mode and partition of each file of the source, and the table's schema.
 
 Sources: `BootstrapModeSelector` and its classes, `BootstrapPartitionPathTranslator`, `HoodieBootstrapSchemaProvider`
 (Apache Hudi 1.2.0), which takes the schema of one file. Here it is that of all.
@@ -43,11 +43,11 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapPlan:
-    """What a bootstrap makes of its source."""
+    """The plan for a source."""
 
     source: Source
     options: Options
-    """Those of the table and of its writes."""
+    """The options of the table and of its writes."""
     schema: WriteSchema
     skeletons: tuple[PlannedFile, ...]
     """The files whose rows stay where they are."""
@@ -69,20 +69,20 @@ class BootstrapPlan:
             UnsupportedTableError: the table could not be written, or its skeletons not be read.
         """
         options = _with_format(_with_keygen(options), source)
-        modes = _modes(source.folders, options)
+        modes = _folder_modes(source.folders, options)
         skeletons = [file for file in source.files if modes[file.folder] == bootstrap_config.METADATA_ONLY]
         copied = tuple(file for file in source.files if modes[file.folder] != bootstrap_config.METADATA_ONLY)
         planned = TableConfig(table_properties(options))
         if skeletons:
             _check_skeletons(planned, options)
-        schema, positional = _schema(source, planned, options, named_only=bool(skeletons))
+        schema, positional = _plan_schema(source, planned, options, named_only=bool(skeletons))
         options = _with_path_style(source, skeletons or copied, planned, schema, options, refuse=bool(skeletons))
         decoded = options.get(bootstrap_config.TRANSLATOR) == bootstrap_config.DECODED_TRANSLATOR
         return cls(
             source,
             options,
             schema,
-            tuple(PlannedFile(file, _translated(file.folder, decoded)) for file in skeletons),
+            tuple(PlannedFile(file, _translate_folder(file.folder, decoded)) for file in skeletons),
             copied,
             positional,
         )
@@ -114,7 +114,7 @@ def _with_texts(batch: pa.RecordBatch, texts: Mapping[str, str | None], schema: 
 
 
 def _with_keygen(options: Options) -> Options:
-    """Returns the options with the key generator that those of bootstraps name."""
+    """Returns the options with the key generator that those of the bootstrap name."""
     pairs = (
         (bootstrap_config.BOOTSTRAP_KEYGEN_CLASS, table_config.KEYGEN_CLASS),
         (bootstrap_config.BOOTSTRAP_KEYGEN_TYPE, table_config.KEYGEN_TYPE),
@@ -142,7 +142,7 @@ def _with_format(options: Options, source: Source) -> Options:
     return options.replace({option: found})
 
 
-def _modes(folders: Sequence[str], options: Options) -> dict[str, str]:
+def _folder_modes(folders: Sequence[str], options: Options) -> dict[str, str]:
     """Returns the mode of each folder of the source."""
     selector = options.get(bootstrap_config.SELECTOR)
     if selector != bootstrap_config.REGEX_SELECTOR:
@@ -177,7 +177,9 @@ def _check_skeletons(config: TableConfig, options: Options) -> None:
         )
 
 
-def _schema(source: Source, config: TableConfig, options: Options, *, named_only: bool) -> tuple[WriteSchema, bool]:
+def _plan_schema(
+    source: Source, config: TableConfig, options: Options, *, named_only: bool
+) -> tuple[WriteSchema, bool]:
     """Returns the table's schema, and whether partition columns get the texts of folders that do not name them.
 
     Columns of folders that no file has are text, as those of Apache Hudi.
@@ -214,7 +216,7 @@ def _schema(source: Source, config: TableConfig, options: Options, *, named_only
     assert schema is not None
     for file, found in different if named_only else ():
         try:
-            conform(_empty(found), pa.schema([each for each in schema.arrow if each.name in found.names]))
+            conform(_empty_batch(found), pa.schema([each for each in schema.arrow if each.name in found.names]))
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
                 f"Cannot bootstrap {file.uri} METADATA_ONLY: {first_line(error)}; bootstrap it FULL_RECORD, which "
@@ -224,7 +226,7 @@ def _schema(source: Source, config: TableConfig, options: Options, *, named_only
 
 
 def _check_alike(own: pa.Schema, table: pa.Schema) -> None:
-    """Refuses a column of a file that would become text of numbers, or the like: values are widened only."""
+    """Refuses a column of a file whose numbers would become text, or the like: values are only widened."""
     for field in own:
         kind = table.field(field.name).type
         if not field.type.equals(kind) and pa.types.is_string(kind):
@@ -234,7 +236,7 @@ def _check_alike(own: pa.Schema, table: pa.Schema) -> None:
             )
 
 
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
+def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
@@ -247,8 +249,8 @@ def _with_path_style(
     *,
     refuse: bool,
 ) -> Options:
-    """Returns the options with the style of partition paths that gives rows the folders in which the source has them:
-    later writes must find their keys there. Apache Hudi leaves that to the options.
+    """Returns the options with the style of partition paths that matches the folders of the source, because later
+    writes must find the rows' keys there. Apache Hudi leaves that to the options.
 
     Args:
         refuse: whether it is an error that there is none.
@@ -261,7 +263,7 @@ def _with_path_style(
                 f"{table_config.PARTITION_PATH.key}"
             )
         return options
-    samples = list(_samples(files, schema, config))
+    samples = list(_sample_rows(files, schema, config))
     decoded = options.get(bootstrap_config.TRANSLATOR) == bootstrap_config.DECODED_TRANSLATOR
     hive, encoded = table_config.HIVE_STYLE, table_config.URL_ENCODE
     choices = [(options.get(each),) if options.given(each) else (False, True) for each in (hive, encoded)]
@@ -269,7 +271,7 @@ def _with_path_style(
     for style in product(*choices):
         asked = options.replace({hive: str(style[0]).lower(), encoded: str(style[1]).lower()})
         keygen = key_generator(TableConfig(table_properties(asked)), schema.avro, options=asked)
-        wrong = _difference(samples, keygen, decoded)
+        wrong = _path_difference(samples, keygen, decoded)
         if not wrong:
             return asked
     if refuse:
@@ -281,7 +283,7 @@ def _with_path_style(
     return options
 
 
-def _samples(
+def _sample_rows(
     files: Sequence[OriginalFile], schema: WriteSchema, config: TableConfig
 ) -> Iterator[tuple[OriginalFile, pa.RecordBatch]]:
     """Yields a row of each folder, with the partition columns."""
@@ -297,18 +299,20 @@ def _samples(
                 break
 
 
-def _difference(samples: Sequence[tuple[OriginalFile, pa.RecordBatch]], keygen: KeyGenerator, decoded: bool) -> str:
+def _path_difference(
+    samples: Sequence[tuple[OriginalFile, pa.RecordBatch]], keygen: KeyGenerator, decoded: bool
+) -> str:
     """Returns how the paths of rows differ from where they are; empty if they do not."""
     for file, row in samples:
         try:
             path = keygen.partition_paths(row)[0].as_py()
         except (ConfigError, SchemaMismatchError) as error:
             return first_line(error)
-        if path != _translated(file.folder, decoded):
+        if path != _translate_folder(file.folder, decoded):
             return f"a row of {file.info.path} belongs to the partition '{path}'"
     return ""
 
 
-def _translated(folder: str, decoded: bool) -> PartitionPath:
+def _translate_folder(folder: str, decoded: bool) -> PartitionPath:
     """Returns the partition of a folder of the source."""
     return PartitionPath(unquote(folder) if decoded else folder)

@@ -1,4 +1,4 @@
-"""A bootstrap: from files to a table (`SparkBootstrapCommitActionExecutor`, Apache Hudi 1.2.0).
+"""Runs a bootstrap: creates a table from files (`SparkBootstrapCommitActionExecutor`, Apache Hudi 1.2.0).
 
 The skeletons are a commit of the instant `00000000000001`, copies of rows one of `00000000000002`. The bootstrap makes
 the table, and takes it back if it fails. What a killed one leaves no other write touches: it is removed by the next
@@ -87,7 +87,7 @@ def bootstrap_table(
     storage_options: Mapping[str, str] | None = None,
     clock: InstantClock | None = None,
 ) -> WriteResult:
-    """Makes a table of the files below `hoodie.bootstrap.base.path`. For the other arguments see `write_rows`.
+    """Creates a table from the files below `hoodie.bootstrap.base.path`. For the other arguments see `write_rows`.
 
     Raises:
         TableExistsError: there is a table at the path.
@@ -97,11 +97,11 @@ def bootstrap_table(
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
     options = named_options(storage, options)
-    source = _opened(storage, options)
+    source = _open_source(storage, options)
     first = FirstWrite.of(process_identity(), TransactionSettings.of(options), storage_options)
     existing = table_config_at(storage)
     if existing is not None and not first.bootstrapped_anew(storage, existing):
-        raise _exists(storage)
+        raise _exists_error(storage)
     plan = BootstrapPlan.of(source, options)
     added = dict(plan.properties)
     if plan.skeletons and plan.copied:
@@ -115,14 +115,14 @@ def bootstrap_table(
         raise
     if not created:
         first.end()
-        raise _exists(storage)
+        raise _exists_error(storage)
     with first.taken_back(storage, config):
         session = TableSession.of(
             storage, plan.options, metadata, config=config, clock=clock, storage_options=storage_options
         )
         done = [each for each in (_write_skeletons(session, plan), _copy_rows(session, plan)) if each is not None]
     services = run_after(after, session, done[-1][1])
-    return replace(_together([result for result, _ in done]), services=services)
+    return replace(_combine_results([result for result, _ in done]), services=services)
 
 
 def _write_skeletons(session: TableSession, plan: BootstrapPlan) -> tuple[WriteResult, Committed] | None:
@@ -190,7 +190,7 @@ def _copy_rows(session: TableSession, plan: BootstrapPlan) -> tuple[WriteResult,
     return replace(done, operation=BOOTSTRAP), committed
 
 
-def _together(results: Sequence[WriteResult]) -> WriteResult:
+def _combine_results(results: Sequence[WriteResult]) -> WriteResult:
     """Returns the result of both commits, with the times of the last one."""
     return replace(
         results[-1],
@@ -200,7 +200,7 @@ def _together(results: Sequence[WriteResult]) -> WriteResult:
     )
 
 
-def _opened(storage: Storage, options: Options) -> Source:
+def _open_source(storage: Storage, options: Options) -> Source:
     base = options.get(bootstrap_config.BASE_PATH)
     if base is None:
         raise ConfigError(
@@ -220,7 +220,7 @@ def _opened(storage: Storage, options: Options) -> Source:
     return source
 
 
-def _exists(storage: Storage) -> TableExistsError:
+def _exists_error(storage: Storage) -> TableExistsError:
     return TableExistsError(
         f"Cannot bootstrap a table at {storage.uri}: there is one already; choose another path, or remove the table "
         "first"

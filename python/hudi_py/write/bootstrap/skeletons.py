@@ -21,14 +21,14 @@ from hudi_py.write.handles.base import BaseFileHandle
 from hudi_py.write.settings import WriteSettings
 
 _RECORD: Final[dict[str, Any]] = {"type": "record", "name": "HoodieRecordKey", "doc": "", "fields": []}
-"""The Avro record of skeletons, but for its meta columns."""
+"""The Avro record of skeletons, except for its meta columns."""
 _KEY: Final = pa.schema([pa.field(RECORD_KEY, pa.string())])
 _ROWS: Final = 1 << 17
 
 
 class SkeletonContext(FileContext):
-    """What skeletons have in common: no columns of the table, and so no ranges. An index that has ranges of their meta
-    columns only would be taken for one of all columns."""
+    """The common state of skeletons: no columns of the table, and so no ranges. An index with ranges of their meta
+    columns only would be taken for an index of all columns."""
 
     def __init__(self, transaction: WriteTransaction, settings: WriteSettings, task: int, progress: Progress) -> None:
         super().__init__(

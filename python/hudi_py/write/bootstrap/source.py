@@ -1,4 +1,4 @@
-"""The files that a table is made of, and the rows in them (`BootstrapUtils`, Apache Hudi 1.2.0).
+"""The files from which a table is created, and their rows (`BootstrapUtils`, Apache Hudi 1.2.0).
 
 Apache Hudi takes the files of the deepest folders and leaves others out. Here, files at several levels and files of
 other formats are refused. Names that begin with `.` or `_` are hidden, as for Spark.
@@ -51,8 +51,8 @@ class OriginalFile:
     def batches(
         self, schema: pa.Schema, columns: Collection[str] | None = None, *, batch_rows: int = 1 << 16
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the rows in the types of the file, with values of its folders (`name=value`) for columns of `schema`
-        that it lacks; columns that it lacks otherwise are left out.
+        """Yields the rows in the types of the file, with values from its folders (`name=value`) for columns of `schema`
+        that it lacks; other columns that it lacks are left out.
 
         Raises:
             ConfigError: it was changed since it was listed.
@@ -65,7 +65,7 @@ class OriginalFile:
         self.check_unchanged()
 
     def check_unchanged(self) -> None:
-        """Checks that the file is what it was when the source was listed. Raises ConfigError."""
+        """Checks that the file is unchanged since the source was listed. Raises ConfigError."""
         if self.source.storage.stat(self.info.path) != self.info:
             raise ConfigError(
                 f"Cannot bootstrap from {self.uri}: the file was changed meanwhile; bootstrap when nothing writes to "
@@ -79,7 +79,7 @@ class Source:
 
     storage: Storage
     base: str
-    """Its path as it was given, made absolute; the table's properties store it."""
+    """The path as it was given, made absolute; the table's properties store it."""
     infos: tuple[FileInfo, ...]
     extension: str
 
@@ -95,7 +95,7 @@ class Source:
             ConfigError: there are no files, or files at several levels.
             UnsupportedTableError: it is a Hudi table, or has files that are neither Parquet nor ORC, or both.
         """
-        found = list(_listed(storage, base))
+        found = list(_list_files(storage, base))
         kinds: dict[str, str] = {}
         for info in found:
             kinds.setdefault(extension_of(info.name), info.path)
@@ -162,7 +162,7 @@ def named_parts(folder: str) -> dict[str, str]:
 
 def positional_parts(folder: str, fields: Sequence[str]) -> dict[str, str | None]:
     """Returns partition columns with the texts of a folder that names no columns: part by part, or as a whole if there
-    is one column. Empty if they do not go together."""
+    is one column. Empty if the numbers of parts and columns differ."""
     if not folder or "=" in folder:
         return {}
     parts = [folder] if len(fields) == 1 else folder.split("/")
@@ -171,7 +171,7 @@ def positional_parts(folder: str, fields: Sequence[str]) -> dict[str, str | None
     return {name: None if text == NULL_PARTITION else text for name, text in zip(fields, parts, strict=True)}
 
 
-def _listed(storage: Storage, base: str) -> Iterator[FileInfo]:
+def _list_files(storage: Storage, base: str) -> Iterator[FileInfo]:
     folders = [""]
     while folders:
         below: list[str] = []

@@ -1,1 +1,1 @@
-"""UPDATE, DELETE and MERGE: rows found by a scan, changed by expressions, and written where they were found."""
+"""UPDATE, DELETE and MERGE: rows that a scan found are changed by expressions, and written to their file groups."""

@@ -19,13 +19,13 @@ from hudi_py.write.rows.casts import cast_exactly
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """An expression whose values become those of a column."""
+    """An expression whose values are assigned to a column."""
 
     field: pa.Field
     expression: Expression
 
     def evaluate(self, rows: pa.RecordBatch) -> pa.Array:
-        """The column's values, converted exactly; for members of structs see `assigned_members`.
+        """Computes the column's values, converted exactly; for members of structs see `assigned_members`.
 
         Raises:
             SchemaMismatchError: a value does not fit the column.
@@ -36,7 +36,7 @@ class Assignment:
             try:
                 return pa.repeat(pa.scalar(convert(node.value, kind), kind), rows.num_rows)
             except ValueError:
-                pass  # as a column of such values
+                pass  # evaluated as a column of such values
         values = combined(self.expression.evaluate(rows))
         if pa.types.is_null(values.type):
             return pa.nulls(rows.num_rows, kind)
@@ -52,7 +52,7 @@ def parse_assignments(
     aliases: Sequence[str] = (),
     alias: str | None = None,
 ) -> tuple[Assignment, ...]:
-    """Assignments to columns of `table`.
+    """Parses assignments to columns of `table`.
 
     Args:
         given: expressions, or constants other than text, by column.
@@ -68,12 +68,12 @@ def parse_assignments(
         if field.name in made:
             raise ConfigError(f"Column '{field.name}' is set twice; give one of the values")
         made[field.name] = Assignment(field, parse_expression(value, inputs, aliases=aliases))
-        made[field.name].evaluate(empty_batch(inputs))  # raises errors of types before any row is read
+        made[field.name].evaluate(empty_batch(inputs))  # raises type errors before any row is read
     return tuple(made.values())
 
 
 def column_named(name: str, table: pa.Schema, alias: str | None) -> pa.Field:
-    """The column of a table by its name in a statement.
+    """Returns the column of a table by its name in a statement.
 
     Raises:
         SchemaMismatchError: there is none, or it is a meta column.

@@ -1,5 +1,5 @@
-"""A statement on an engine with several processes: tasks stage the source of a merge, then one process runs the
-statement, or plans it for tasks (`spread`). It is bound once: what travels is bound (`bound`)."""
+"""Runs a statement on an engine with several processes: tasks stage the source of a merge, then one process runs the
+statement, or plans it for tasks (`spread`). A statement is bound once, and travels in bound form (`bound`)."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ __all__ = [
 
 
 def partition_path(config: TableConfig, values: pa.RecordBatch) -> str:
-    """The path of the partition with the values of the one row of `values`."""
+    """Returns the path of the partition with the values in the one row of `values`."""
     return str(key_generator(config).partition_paths(values)[0].as_py())
 
 
 @dataclass(frozen=True, slots=True)
 class MergeCall:
-    """A bound merge as each process of it gets it. Pickles."""
+    """A bound merge, as each of its processes receives it. Pickles."""
 
     path: str
     bound: BoundStatement
@@ -95,7 +95,7 @@ class MergeCall:
         return self.bound.statement.source
 
     def storage(self) -> Storage:
-        return _storage(self.path, self.bound.settings.options, dict(self.storage_options))
+        return _open_table(self.path, self.bound.settings.options, dict(self.storage_options))
 
 
 def run_change(
@@ -107,7 +107,7 @@ def run_change(
     *,
     owner_pid: int | None = None,
 ) -> WriteResult | SpreadPlan:
-    """Run an update or a delete, or plan it for tasks.
+    """Runs an update or a delete, or plans it for tasks.
 
     Args:
         owner_pid: the process whose end ends a write by tasks.
@@ -116,13 +116,13 @@ def run_change(
         HudiError: as `run_statement`.
     """
     check_many_processes(options)
-    storage = _storage(path, options, options.storage)
+    storage = _open_table(path, options, options.storage)
     session = statement_session(storage, change, options, metadata, after, options.storage or None)
     bound, view = bind_statement(session, change, options)
     planned = PlannedStatement.of(bound, view)
     if _fits_one_process(planned):
         return run_bound(session, bound, view, after, planned)
-    return _spread(session, planned, after, owner_pid)
+    return _plan_for_tasks(session, planned, after, owner_pid)
 
 
 def plan_merge(
@@ -133,7 +133,7 @@ def plan_merge(
     metadata: MetadataWriter,
     after: tuple[AfterCommit, ...],
 ) -> MergeCall:
-    """Bind a merge to its table. Change nothing.
+    """Binds a merge to its table. Changes nothing.
 
     Args:
         source: the columns of its source.
@@ -144,14 +144,14 @@ def plan_merge(
     check_many_processes(options)
     columns = pa.schema([each for each in source if each.name not in META_FIELDS])
     statement = Merge(plan, normalise_schema(columns))
-    storage = _storage(path, options, options.storage)
+    storage = _open_table(path, options, options.storage)
     session = statement_session(storage, statement, options, metadata, (), options.storage or None)
     bound, _ = bind_statement(session, statement, options)
     return MergeCall(path, bound, metadata, after, storage_options=tuple(options.storage.items()))
 
 
 def stage_source(call: MergeCall, task: TaskId, batches: Iterable[pa.RecordBatch]) -> StagedSource | None:
-    """Stage the rows of one task attempt. Return None if there are none.
+    """Stages the rows of one task attempt. Returns None if there are none.
 
     Raises:
         SchemaMismatchError, ConfigError: a value that no table holds, or a key that cannot be evaluated.
@@ -164,7 +164,7 @@ def stage_source(call: MergeCall, task: TaskId, batches: Iterable[pa.RecordBatch
 def commit_merge(
     call: MergeCall, staged: Sequence[StagedSource], *, owner_pid: int | None = None
 ) -> WriteResult | SpreadPlan:
-    """Run a merge with the rows that its tasks have staged, and remove these; or plan it for tasks.
+    """Runs a merge with the rows that its tasks have staged, and removes these; or plans it for tasks.
 
     Args:
         owner_pid: the process whose end ends a write by tasks.
@@ -181,13 +181,13 @@ def commit_merge(
         view = session.view_for_write(session.timeline())
         bound = call.bound.on(view)
         if has_few_keys(staged) and _is_small(options, staged):
-            bound = bound.merging(_source(call, staged))
+            bound = bound.merging(_read_source(call, staged))
         planned = plan_staged(bound, view, staged)
         if not _fits_one_process(planned, staged):
-            done = _spread(session, planned, call.after, owner_pid, call.token, staged)
+            done = _plan_for_tasks(session, planned, call.after, owner_pid, call.token, staged)
             return done
         if bound.source is None:
-            return run_bound(session, bound.merging(_source(call, staged)), view, call.after)
+            return run_bound(session, bound.merging(_read_source(call, staged)), view, call.after)
         return run_bound(session, bound, view, call.after, planned)
     finally:
         if done is None:
@@ -195,11 +195,11 @@ def commit_merge(
 
 
 def abort_merge(call: MergeCall) -> None:
-    """Remove what the tasks of a merge have staged."""
+    """Removes what the tasks of a merge have staged."""
     forget_source(call.storage(), call.token)
 
 
-def _spread(
+def _plan_for_tasks(
     session: TableSession,
     planned: PlannedStatement,
     after: tuple[AfterCommit, ...],
@@ -215,21 +215,22 @@ def _spread(
 
 
 def _fits_one_process(planned: PlannedStatement, files: Sequence[StagedSource] = ()) -> bool:
-    """Whether one process runs a statement faster than tasks, by what it reads of its table and source."""
+    """Returns whether one process runs a statement faster than tasks do, judging by what it reads of its table and
+    source."""
     return _is_small(planned.bound.settings.options, files, planned.size)
 
 
 def _is_small(options: Options, files: Sequence[StagedSource], more: int = 0) -> bool:
-    """Whether one process should hold a source. `more`: bytes that it reads besides."""
+    """Returns whether one process should hold a source. `more`: bytes that it reads besides."""
     num_bytes = sum(each.file.num_bytes for each in files)
     most = options.get(write_config.LOCAL_MAX_BYTES)
     return num_bytes + more <= most and num_bytes <= options.get(write_config.STAGING_MAX_BYTES)
 
 
-def _source(call: MergeCall, staged: Sequence[StagedSource]) -> pa.Table:
+def _read_source(call: MergeCall, staged: Sequence[StagedSource]) -> pa.Table:
     rows = staged_rows(call.storage(), [each.file for each in staged])
     return pa.Table.from_batches(list(rows), call.source)
 
 
-def _storage(path: str, options: Options, storage_options: Mapping[str, str]) -> Storage:
+def _open_table(path: str, options: Options, storage_options: Mapping[str, str]) -> Storage:
     return with_durability(open_storage(path, storage_options or None), options.get(write_config.DURABLE))

@@ -1,5 +1,5 @@
-"""How ON finds the rows of a table that a row of the source is for: by texts that both have, made of what ON says is
-equal. What else ON says is a condition on pairs of rows."""
+"""Finds the rows of a table that match a row of the source by ON: by texts that both have, formed from the values that
+ON compares. The rest of ON is a condition on pairs of rows."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from hudi_py.write.dml.assignments import Assignment
 from hudi_py.write.rows.keygen import KeyGenerator
 
 _SEPARATOR = "\0"
-"""Between a partition path and a record key, neither of which has it."""
+"""Between a partition path and a record key, neither of which contains it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What ON says is equal. Pickles.
+    """The equalities in ON. Pickles.
 
-    By `key columns`, ON compares all of them with expressions of the source, and the text is the record key. By
-    `record key`, it compares the meta column `_hoodie_record_key`, and maybe `_hoodie_partition_path`. By `values`, as
-    only tables with generated keys have it, the text is made of any values, and the same for all rows if there are
-    none.
+    By `key columns`, ON compares all key columns with expressions of the source, and the text is the record key. By
+    `record key`, it compares the meta column `_hoodie_record_key`, and possibly `_hoodie_partition_path`. By `values`,
+    which is only for tables with generated keys, the text is formed from any values; without any, it is the same for
+    all rows.
     """
 
     by: Literal["key columns", "record key", "values"]
     source: tuple[Assignment, ...]
-    """Expressions of the source, in the types of what they are compared with."""
+    """Expressions of the source, in the types of the columns with which they are compared."""
     target: tuple[Expression, ...] = ()
-    """The expressions of the table that they are compared with; only by `values`."""
+    """The expressions of the table with which they are compared; only by `values`."""
 
     def of_source(self, inputs: pa.RecordBatch, keygen: KeyGenerator) -> pa.StringArray:
-        """The text of each row of the source; null if it matches nothing.
+        """Returns the text of each row of the source; null if it matches nothing.
 
         Args:
             inputs: the rows, as structs in one column named as their alias.
@@ -48,10 +48,10 @@ class Matching:
             return scattered(values, self.source, keygen.record_keys, keygen.key_fields)
         if self.by == "record key":
             return pc.binary_join_element_wise(*values, _SEPARATOR)
-        return _joined(values, inputs.num_rows)
+        return _join_values(values, inputs.num_rows)
 
     def of_target(self, batch: pa.RecordBatch, partitions: pa.StringArray, alias: str) -> pa.StringArray:
-        """The text of each row of the table.
+        """Returns the text of each row of the table.
 
         Args:
             batch: their record keys, and at least the columns that `target` reads.
@@ -65,28 +65,28 @@ class Matching:
             return keys
         names = [name for name in batch.schema.names if name != RECORD_KEY]
         inputs = pa.record_batch([as_structs(batch, names)], names=[alias])
-        return _joined([each.evaluate(inputs) for each in self.target], batch.num_rows)
+        return _join_values([each.evaluate(inputs) for each in self.target], batch.num_rows)
 
     def asked(self, texts: pa.StringArray) -> list[str] | None:
-        """The record keys that texts of the source are for; None: they do not say."""
+        """Returns the record keys that texts of the source ask for; None if texts do not contain the key."""
         if self.by == "values":
             return None if len(texts) else []
-        keys = _parts(texts, 1) if self.says_partitions else texts
+        keys = _split_texts(texts, 1) if self.says_partitions else texts
         found: list[str] = keys.unique().to_pylist()
         return found
 
     def partitions(self, texts: pa.StringArray) -> pa.StringArray | None:
-        """The partition path of each text of the source; None: it does not say."""
-        return _parts(texts, 0) if self.says_partitions else None
+        """Returns the partition path in each text of the source; None if texts do not contain it."""
+        return _split_texts(texts, 0) if self.says_partitions else None
 
     @property
     def says_partitions(self) -> bool:
-        """Whether the text has a partition path."""
+        """Whether the text contains a partition path."""
         return self.by == "record key" and len(self.source) > 1
 
 
 def as_structs(batch: pa.RecordBatch, names: Sequence[str]) -> pa.StructArray:
-    """Columns of a batch as one column of structs."""
+    """Converts the columns of a batch to one column of structs."""
     if not names:
         nothing = pa.array(np.zeros(batch.num_rows, np.bool_))
         return pa.StructArray.from_arrays([], fields=[], mask=nothing)
@@ -96,7 +96,8 @@ def as_structs(batch: pa.RecordBatch, names: Sequence[str]) -> pa.StructArray:
 
 
 def partitions_of_source(fields: Sequence[Assignment], inputs: pa.RecordBatch, keygen: KeyGenerator) -> pa.StringArray:
-    """The partition path that each row of a source is for, by `BoundMerge.partitions`; null if a part of it is."""
+    """Returns the partition path that each row of a source asks for, by `BoundMerge.partitions`; null if a part of it
+    is null."""
     return scattered([each.evaluate(inputs) for each in fields], fields, keygen.partition_paths, ())
 
 
@@ -106,8 +107,8 @@ def scattered(
     made: Callable[[pa.RecordBatch], pa.StringArray],
     needed: Sequence[str],
 ) -> pa.StringArray:
-    """What `made` makes of rows without nulls, and null for the others. `needed`: columns of which one must not be an
-    empty text."""
+    """Calls `made` for the rows without nulls, and returns its results, with null for the other rows. `needed`: columns
+    of which at least one must not be an empty text."""
     known = np.ones(len(values[0]), np.bool_)
     some = np.zeros(len(values[0]), np.bool_) if needed else known.copy()
     for each in values:
@@ -127,15 +128,15 @@ def scattered(
 
 
 def has_text(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether equal values of two types, and only those, have the same text."""
+    """Returns whether equal values of two types, and only those, have the same text."""
     if pa.types.is_integer(left) and pa.types.is_integer(right):
         return True
     simple = (pa.types.is_string, pa.types.is_boolean, pa.types.is_date32, pa.types.is_timestamp, pa.types.is_decimal)
     return left.equals(right) and any(is_kind(left) for is_kind in simple)
 
 
-def _joined(values: Sequence[pa.Array], rows: int) -> pa.StringArray:
-    """One text for each row, with the length of each part before it; null if a value is."""
+def _join_values(values: Sequence[pa.Array], rows: int) -> pa.StringArray:
+    """Joins values to one text for each row, with the length of each part before it; null if a value is null."""
     pieces: list[pa.Array | str] = []
     for each in values:
         if pa.types.is_timestamp(each.type):
@@ -145,6 +146,6 @@ def _joined(values: Sequence[pa.Array], rows: int) -> pa.StringArray:
     return pc.binary_join_element_wise(*pieces, "") if pieces else pa.repeat(pa.scalar("", pa.string()), rows)
 
 
-def _parts(texts: pa.StringArray, number: int) -> pa.StringArray:
-    """The partition paths (0) or record keys (1) of texts that have both."""
+def _split_texts(texts: pa.StringArray, number: int) -> pa.StringArray:
+    """Returns the partition paths (0) or record keys (1) of texts that contain both."""
     return pc.list_element(pc.split_pattern(texts, _SEPARATOR, max_splits=1), number)

@@ -1,4 +1,4 @@
-"""MERGE: rows of a source meet those of the table that have their keys, and each clause changes its rows.
+"""MERGE matches the rows of a source with those of the table by their keys, and each clause changes its rows.
 
 As in SQL, the first clause of its kind that applies to a row wins. Apache Hudi 1.2.0 differs in some statements, see
 docs/differences.md. `merge_plan` binds a merge to the columns of its table and source, `merge_source` to the rows of
@@ -48,7 +48,7 @@ class Merge:
     java_name = "UPSERT"
 
     def bind(self, config: TableConfig, settings: WriteSettings) -> BoundMerge:
-        """Check the statement against table and source. Raises as `bind_merge`."""
+        """Checks the statement against table and source. Raises the errors of `bind_merge`."""
         partial = (
             settings.get(write_config.MERGE_INTO_PARTIAL_UPDATES)
             and writes_partial_logs(config)
@@ -99,7 +99,7 @@ def merge_request(
     keys: Sequence[str] | None,
     partitions: Iterable[str] | None,
 ) -> ScanRequest | None:
-    """Return the rows of the table that a merge needs; None if it needs none.
+    """Returns a scan of the table's rows that a merge needs; None if it needs none.
 
     Args:
         keys: of the source; None: too many to choose files by.
@@ -120,7 +120,7 @@ def merge_request(
 
 
 class _Outcome:
-    """What the builders of one merge share. It warns when the last of them goes without having run."""
+    """State that the builders of one merge share. Warns when the last builder is deleted without having run."""
 
     executed = False
 
@@ -131,11 +131,11 @@ class _Outcome:
 
 @dataclass(frozen=True, slots=True)
 class MergeBuilder:
-    """A merge to be: each method returns it with another clause, `execute` runs it.
+    """Builds a merge: each method returns the builder with another clause, and `execute` runs the merge.
 
-    Of the clauses of one kind (matched, not matched, not matched by source) the first whose condition is true applies
-    to a row; other rows are not changed. Conditions and values are text in a subset of Spark SQL over the columns
-    `t.name` of the table and `s.name` of the source; a value that is not text is a constant.
+    Among the clauses of one kind (matched, not matched, not matched by source), the first whose condition is true
+    applies to a row; other rows are not changed. Conditions and values are text in a subset of Spark SQL over the
+    columns `t.name` of the table and `s.name` of the source; a value that is not text is a constant.
     """
 
     plan: MergePlan
@@ -145,33 +145,33 @@ class MergeBuilder:
     def when_matched_update(self, set: Mapping[str, object], condition: str | None = None) -> MergeBuilder:
         """Sets columns of rows that the source matches. Their key cannot change, and their partition only with an index
         over all partitions."""
-        return self._with(Clause("matched", "update", condition, dict(set)))
+        return self._add_clause(Clause("matched", "update", condition, dict(set)))
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeBuilder:
         """Sets all columns of rows that the source matches to those of the source."""
-        return self._with(Clause("matched", "update", condition))
+        return self._add_clause(Clause("matched", "update", condition))
 
     def when_matched_delete(self, condition: str | None = None) -> MergeBuilder:
         """Deletes rows that the source matches."""
-        return self._with(Clause("matched", "delete", condition))
+        return self._add_clause(Clause("matched", "delete", condition))
 
     def when_not_matched_insert(self, values: Mapping[str, object], condition: str | None = None) -> MergeBuilder:
         """Inserts rows of the source that match nothing; columns without a value are null."""
-        return self._with(Clause("not matched", "insert", condition, dict(values)))
+        return self._add_clause(Clause("not matched", "insert", condition, dict(values)))
 
     def when_not_matched_insert_all(self, condition: str | None = None) -> MergeBuilder:
         """Inserts rows of the source that match nothing, with all columns of the table from the source."""
-        return self._with(Clause("not matched", "insert", condition))
+        return self._add_clause(Clause("not matched", "insert", condition))
 
     def when_not_matched_by_source_update(
         self, set: Mapping[str, object], condition: str | None = None
     ) -> MergeBuilder:
         """Sets columns of rows that no row of the source matches. Reads the whole table."""
-        return self._with(Clause("not matched by source", "update", condition, dict(set)))
+        return self._add_clause(Clause("not matched by source", "update", condition, dict(set)))
 
     def when_not_matched_by_source_delete(self, condition: str | None = None) -> MergeBuilder:
         """Deletes rows that no row of the source matches. Reads the whole table."""
-        return self._with(Clause("not matched by source", "delete", condition))
+        return self._add_clause(Clause("not matched by source", "delete", condition))
 
     def execute(self) -> WriteResult:
         """Runs the merge as one commit.
@@ -186,5 +186,5 @@ class MergeBuilder:
         self._outcome.executed = True
         return self.run(self.plan)
 
-    def _with(self, clause: Clause) -> MergeBuilder:
+    def _add_clause(self, clause: Clause) -> MergeBuilder:
         return replace(self, plan=replace(self.plan, clauses=(*self.plan.clauses, clause)))

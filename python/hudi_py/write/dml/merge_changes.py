@@ -1,5 +1,5 @@
-"""Applies the clauses of a merge: rows of the table are updated, moved to another partition or deleted, and new rows
-get their keys, of which each stays once."""
+"""Applies the clauses of a merge: updates, moves or deletes rows of the table, and gives new rows their keys, keeping
+one row for each key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ROW = "_hudi_py_row"
 
 @dataclass(slots=True)
 class Changes:
-    """Takes the rows of the table that clauses change."""
+    """Collects the table's rows that clauses change."""
 
     context: WriteContext
     bound: BoundMerge
@@ -43,7 +43,7 @@ class Changes:
         numbers: Numbers,
         clauses: tuple[tuple[BoundClause, ...], Numbers],
     ) -> None:
-        """Takes the rows that clauses change.
+        """Adds the rows that clauses change.
 
         Args:
             places: keys, file groups and partitions of the rows of the table.
@@ -71,7 +71,7 @@ class Changes:
                     hold_located(self.held, changed, file_ids, partitions)
 
     def updated(self, clause: BoundClause, rows: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The columns that are read or set, after an update."""
+        """Computes the columns that are read or set, after an update."""
         target = rows[self.bound.plan.target_alias]
         columns = dict(zip(self.bound.target_columns, target.flatten(), strict=True))
         partition = self.context.settings.keygen.partition_fields
@@ -85,18 +85,18 @@ class Changes:
 
     @property
     def moves(self) -> bool:
-        """Whether a row whose partition is set to another one goes there."""
+        """Whether a row moves when an update sets its partition columns to those of another partition."""
         settings = self.context.settings
         return settings.index.moves_rows and not settings.merge.folds
 
     @property
     def stays(self) -> bool:
-        """Whether a row keeps its partition, whatever a clause sets it to: with a global index that does not move rows
+        """Whether a row keeps its partition, whatever value a clause sets: with a global index that does not move rows
         (`hoodie.record.index.update.partition.path=false` and the like)."""
         return self.context.settings.index.is_global and not self.context.settings.index.moves_rows
 
     def sets_partition(self, clause: BoundClause) -> bool:
-        """Whether an update sets a column that makes up the partition."""
+        """Returns whether an update sets a column that the partition path contains."""
         settings = self.context.settings
         own = {column_of(each, settings.schema.arrow) for each in settings.keygen.partition_fields}
         return any(each.field.name in own for each in clause.assignments)
@@ -104,8 +104,8 @@ class Changes:
     def move(
         self, changed: pa.RecordBatch, file_ids: pa.StringArray, partitions: pa.StringArray, old: pa.RecordBatch
     ) -> None:
-        """Takes updated rows, which go to the partitions that they are updated to: a new row there, and its key is
-        deleted where it was. A row that loses against the stored one stays as it is.
+        """Adds updated rows that go to the partitions which the update sets: a new row there, while the key is deleted
+        in the old partition. A row that loses against the stored one stays as it is.
 
         Args:
             old: the rows before the update.
@@ -125,7 +125,7 @@ class Changes:
         hold_located(self.held, changed.take(at), pa.nulls(len(at), pa.string()), paths.take(at), leaving=None)
 
     def check_place(self, column: pa.Field, old: pa.Array, new: pa.Array) -> None:
-        """Refuses other values in a column, or in fields of structs, that make up keys and partitions."""
+        """Refuses new values in columns, or fields of structs, that form keys and partitions."""
         keygen = self.context.settings.keygen
         partition = () if self.moves else keygen.partition_fields
         for fields, role in ((keygen.key_fields, "record key"), (partition, "partition")):
@@ -133,7 +133,7 @@ class Changes:
                 if column_of(name, self.context.settings.schema.arrow) != column.name:
                     continue
                 before, after = (values_at(pa.record_batch([each], names=[column.name]), name) for each in (old, new))
-                if not _same(before, after):
+                if not _all_equal(before, after):
                     raise ConfigError(
                         f"Cannot merge into the table '{self.context.transaction.config.name}': the clause for matched "
                         f"rows sets the {role} column '{name}' to another value, and a row cannot change its key or "
@@ -141,7 +141,7 @@ class Changes:
                     )
 
 
-def _same(left: pa.Array, right: pa.Array) -> bool:
+def _all_equal(left: pa.Array, right: pa.Array) -> bool:
     both = pc.or_(pc.equal(left, right).fill_null(False), pc.and_(left.is_null(), right.is_null()))
     return bool(pc.all(both, min_count=0).as_py())
 
@@ -155,11 +155,11 @@ class NewRows:
     rows: pa.RecordBatch
     partitions: pa.StringArray
     numbers: Numbers
-    """The rows of the source that they come from."""
+    """The rows of the source from which they are made."""
 
     @classmethod
     def of(cls, context: WriteContext, source: MergeSource, alone: Numbers) -> tuple[NewRows, Numbers]:
-        """What the clauses for rows not matched make of rows of the source, in its order.
+        """Applies the clauses for rows not matched to rows of the source, in its order.
 
         Args:
             alone: rows of the source that match nothing.
@@ -174,16 +174,17 @@ class NewRows:
         for number, clause in enumerate(clauses):
             at = np.flatnonzero(chosen == number)
             if len(at):
-                parts.append((alone[at], _made(context, clause, rows.take(pa.array(at)))))
-        return cls(context, source, *_keyed(context, parts)), alone[chosen < 0]
+                parts.append((alone[at], _make_rows(context, clause, rows.take(pa.array(at)))))
+        return cls(context, source, *_with_keys(context, parts)), alone[chosen < 0]
 
     def take(self, at: Numbers) -> NewRows:
-        """Some of them, by their numbers."""
+        """Returns some of the rows, by their numbers."""
         rows, partitions = self.rows.take(pa.array(at)), self.partitions.take(pa.array(at))
         return replace(self, rows=rows, partitions=partitions, numbers=self.numbers[at])
 
     def check(self) -> None:
-        """Refuses rows whose key the table may have: ON has looked for other keys, or not in their partition."""
+        """Refuses rows whose key the table may already have, because ON has looked for other keys, or not in their
+        partition."""
         at = pa.array(self.numbers)
         others = [(self.rows.column(0), self.source.keys.take(at), "record key")]
         if self.source.partitions is not None:
@@ -199,8 +200,8 @@ class NewRows:
                 )
 
     def newest(self, others: Numbers) -> npt.NDArray[np.bool_]:
-        """Which new rows are the newest of the source for their key, by ordering value: a row counts even if no clause
-        takes it, see `Merging.one_for_each`.
+        """Returns which new rows are the newest of the source for their key, by ordering value. A row of the source
+        counts even if no clause takes it, see `Merging.one_for_each`.
 
         Args:
             others: rows of the source that match nothing, which no clause takes.
@@ -216,7 +217,7 @@ class NewRows:
             if fields or not self.context.settings.keygen.partition_fields:
                 inputs, keygen = self.source.inputs(others), self.context.settings.keygen
                 own = partitions_of_source(fields, inputs, keygen) if fields else pa.repeat(pa.scalar(""), len(others))
-            keys = _pairs(pa.concat_arrays([self.partitions, own]), keys)
+            keys = _join_partition_and_key(pa.concat_arrays([self.partitions, own]), keys)
         codes = keys.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
         ranks = self.source.ranks[both]
         best = np.full(len(both) + 1, -1, np.int64)
@@ -225,14 +226,15 @@ class NewRows:
         return kept
 
     def one_per_key(self) -> Numbers:
-        """The numbers of those that stay: of rows with one key the newest by ordering value, as in Apache Hudi.
+        """Returns the numbers of the rows to keep: among rows with the same key, the newest by ordering value, as in
+        Apache Hudi.
 
         Raises:
             DuplicateKeyError: the table has no ordering fields.
         """
         context, rows = self.context, self.rows
         places = self.partitions if not context.settings.index.is_global else ""
-        whole = _pairs(places, rows.column(0))
+        whole = _join_partition_and_key(places, rows.column(0))
         counts = whole.value_counts()
         twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
         every = np.arange(rows.num_rows)
@@ -254,10 +256,11 @@ class NewRows:
         return np.sort(np.r_[every[~several], won])
 
 
-def _keyed(
+def _with_keys(
     context: WriteContext, parts: Sequence[tuple[Numbers, pa.RecordBatch]]
 ) -> tuple[pa.RecordBatch, pa.StringArray, Numbers]:
-    """New rows with their keys, their partitions, and the rows of the source that they come from, in its order."""
+    """Returns new rows with their keys, their partitions, and the rows of the source from which they are made, in its
+    order."""
     if not parts:
         nothing = pa.RecordBatch.from_pylist([], context.row_schema)
         return nothing, pa.array([], pa.string()), np.zeros(0, np.int64)
@@ -268,7 +271,7 @@ def _keyed(
     return keyed.rows, keyed.partitions, numbers[order]
 
 
-def _made(context: WriteContext, clause: BoundClause, rows: pa.RecordBatch) -> pa.RecordBatch:
+def _make_rows(context: WriteContext, clause: BoundClause, rows: pa.RecordBatch) -> pa.RecordBatch:
     table = context.settings.schema.arrow
     given = {each.field.name: each for each in clause.assignments}
     columns = [
@@ -278,6 +281,6 @@ def _made(context: WriteContext, clause: BoundClause, rows: pa.RecordBatch) -> p
     return pa.RecordBatch.from_arrays(columns, schema=table)
 
 
-def _pairs(partitions: pa.Array | str, keys: pa.Array) -> pa.Array:
-    """Texts of a partition and a key."""
+def _join_partition_and_key(partitions: pa.Array | str, keys: pa.Array) -> pa.Array:
+    """Joins partition and key to one text."""
     return pc.binary_join_element_wise(partitions, keys, "\0")

@@ -1,4 +1,4 @@
-"""MERGE as it is given, and bound to the columns of table and source."""
+"""A merge as given by the caller, and bound to the columns of table and source."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Clause:
     action: Action
     condition: str | None = None
     values: Mapping[str, object] | None = None
-    """By column; None with `update` and `insert`: all columns, from those of the source with the same name."""
+    """Values by column; None with `update` and `insert` means all columns, taken from the columns of the source with
+    the same name."""
 
     def __str__(self) -> str:
         return f"WHEN {self.when.upper()} THEN {self.action.upper()}"
@@ -44,10 +45,10 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What a merge does, but for its source."""
+    """A merge without its source."""
 
     on: tuple[str, ...]
-    """One condition, or columns that table and source have in common."""
+    """One condition, or columns that table and source share."""
     clauses: tuple[Clause, ...]
     source_alias: str = "s"
     target_alias: str = "t"
@@ -69,11 +70,11 @@ class BoundMerge:
     plan: MergePlan
     matching: Matching
     partitions: tuple[Assignment, ...]
-    """Its partition columns, if ON compares all of them; else empty."""
+    """The table's partition columns, if ON compares all of them; else empty."""
     rest: Expression | None
-    """What ON asks for besides what `matching` says."""
+    """The conditions of ON besides those in `matching`."""
     completed: tuple[str, ...] = ()
-    """Record key columns that ON does not compare: those of the source with their names count."""
+    """Record key columns that ON does not compare; the source's columns of the same names are used."""
     matched: tuple[BoundClause, ...] = ()
     not_matched: tuple[BoundClause, ...] = ()
     by_source: tuple[BoundClause, ...] = ()
@@ -150,7 +151,7 @@ def _check_plan(plan: MergePlan, name: str) -> None:
 
 
 def _target_columns(bound: BoundMerge, table: pa.Schema, ordering: Sequence[str]) -> tuple[str, ...]:
-    """The columns of the table that a merge reads. `ordering`: the fields whose values decide over deletes."""
+    """Returns the columns of the table that a merge reads. `ordering`: the fields whose values decide over deletes."""
     changing = (*bound.matched, *bound.by_source)
     expressions = [*bound.matching.target, bound.rest, *(clause.condition for clause in changing)]
     expressions += [assignment.expression for clause in changing for assignment in clause.assignments]
@@ -171,7 +172,7 @@ def _target_columns(bound: BoundMerge, table: pa.Schema, ordering: Sequence[str]
 def _of_source(
     plan: MergePlan, names: Sequence[str], table: pa.Schema, source: pa.Schema, setting: Sequence[Assignment]
 ) -> tuple[Assignment, ...]:
-    """Fields of the table as rows of the source have them; empty if one is missing.
+    """Returns fields of the table as computed from rows of the source; empty if one is missing.
 
     That is the column of the same name, else what a clause sets the field to, if it is of the source alone
     (`MergeIntoHoodieTableCommand.resolveFieldAssociationsBetweenSourceAndTarget`, 1.2.0).
@@ -187,7 +188,7 @@ def _of_source(
             if each.field.name == name and {path[0] for path in each.expression.columns()} == {plan.source_alias}
         ]
         for expression in candidates:
-            with suppress(ConfigError, SchemaMismatchError):  # of another type than the field
+            with suppress(ConfigError, SchemaMismatchError):  # its type differs from that of the field
                 given = Assignment(pa.field(name, kind), expression)
                 given.evaluate(empty_batch(inputs))
                 found.append(given)
@@ -198,7 +199,8 @@ def _of_source(
 
 
 def _column_of_source(plan: MergePlan, name: str, source: pa.Schema) -> str | None:
-    """A column of the source, or a field of a struct, by the name of one of the table; None: there is none."""
+    """Finds the column of the source, or a field of a struct, that corresponds to a column of the table by name; None
+    if there is none."""
     for column in source.names:
         for own, rest in ((name, ""), (name.partition(".")[0], name.partition(".")[2])):
             whole = f"{column}.{rest}" if rest else column
@@ -212,7 +214,7 @@ def _column_of_source(plan: MergePlan, name: str, source: pa.Schema) -> str | No
 def _updated_columns(
     bound: Mapping[str, Sequence[BoundClause]], table: pa.Schema, ordering: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """The columns that updates set, with the ordering fields; None: all columns, or no update."""
+    """Returns the columns that updates set, with the ordering fields; None: all columns, or no update."""
     changing = (*bound["matched"], *bound["not matched by source"])
     updates = [clause for clause in changing if clause.action == "update"]
     wanted = {each.field.name for clause in updates for each in clause.assignments}
@@ -264,27 +266,27 @@ def _all_columns(plan: MergePlan, clause: Clause, table: pa.Schema, source: pa.S
 
 def _bind_on(plan: MergePlan, inputs: pa.Schema, settings: WriteSettings, name: str) -> BoundMerge:
     table, keygen = settings.schema.arrow, settings.keygen
-    condition = _condition(plan, inputs)
+    condition = _join_conditions(plan, inputs)
     equal: dict[str, Assignment] = {}
     pairs: list[tuple[Expression, Assignment]] = []
     trees: list[tuple[Any, Assignment | None]] = []
     compared = (*keygen.key_fields, *keygen.partition_fields)
-    for tree in _conjuncts(syntax_tree(condition, "Expression")):
+    for tree in _split_conjuncts(syntax_tree(condition, "Expression")):
         meta = _equal_meta(plan, tree, inputs)
         if meta is not None:
             equal[meta.field.name] = meta
             continue
-        found = _equality(plan, tree, inputs, table, compared)
+        found = _bind_equality(plan, tree, inputs, table, compared)
         if found is not None:
             equal.setdefault(found.field.name, found)
-        pair = _pair(plan, tree, inputs) if keygen.generates_keys else None
+        pair = _bind_pair(plan, tree, inputs) if keygen.generates_keys else None
         if pair is not None:
             pairs.append(pair)
         else:
             trees.append((tree, found))
     equalities = all(_is_equality(plan, tree, inputs) for tree, _ in trees)
-    completed = _complete(plan, settings, equal, inputs) if equalities else ()
-    matching = _matching(plan, settings, equal, pairs, name)
+    completed = _complete_keys(plan, settings, equal, inputs) if equalities else ()
+    matching = _bind_matching(plan, settings, equal, pairs, name)
     used = matching.source if matching.by == "key columns" else ()
     rest = [f"({tree.sql(dialect='spark')})" for tree, found in trees if all(found is not each for each in used)]
     all_partitions = bool(keygen.partition_fields) and all(each in equal for each in keygen.partition_fields)
@@ -298,34 +300,35 @@ def _bind_on(plan: MergePlan, inputs: pa.Schema, settings: WriteSettings, name: 
 
 
 def _is_equality(plan: MergePlan, tree: Any, inputs: pa.Schema) -> bool:
-    """Whether a condition says that a column of the table is equal to an expression of the source."""
-    return any(isinstance(_without_casts(*sides)[0].node, Column) for sides in _sides(plan, tree, inputs))
+    """Returns whether a condition says that a column of the table is equal to an expression of the source."""
+    return any(isinstance(_without_casts(*sides)[0].node, Column) for sides in _bind_sides(plan, tree, inputs))
 
 
-def _complete(
+def _complete_keys(
     plan: MergePlan, settings: WriteSettings, equal: dict[str, Assignment], inputs: pa.Schema
 ) -> tuple[str, ...]:
-    """Adds record key columns that ON, of equalities only, leaves out, as the source has them: Apache Hudi merges
-    by whole record keys (`MergeIntoHoodieTableCommand`, 1.2.0). Returns their names."""
+    """Adds record key columns that ON, if it consists of equalities only, leaves out, as the source has them: Apache
+    Hudi merges by whole record keys (`MergeIntoHoodieTableCommand`, 1.2.0). Returns their names."""
     keygen, table = settings.keygen, settings.schema.arrow
     missing = [each for each in keygen.key_fields if each not in equal]
     if keygen.generates_keys or RECORD_KEY in equal or not missing:
         return ()
     found = _of_source(plan, missing, table, pa.schema(list(inputs.field(1).type)), ())
-    if not all(_comparable(each.field.type, each.expression.kind) for each in found):
+    if not all(_are_comparable(each.field.type, each.expression.kind) for each in found):
         return ()
     equal.update({each.field.name: each for each in found})
     return tuple(each.field.name for each in found)
 
 
-def _matching(
+def _bind_matching(
     plan: MergePlan,
     settings: WriteSettings,
     equal: Mapping[str, Assignment],
     pairs: Sequence[tuple[Expression, Assignment]],
     name: str,
 ) -> Matching:
-    """How ON finds rows, by what it says is equal: columns, and expressions of tables with generated keys."""
+    """Determines how ON finds rows, from the equalities in it: columns, and expressions of tables with generated
+    keys."""
     keygen = settings.keygen
     if not settings.stored.has_meta and not {RECORD_KEY, PARTITION_PATH}.isdisjoint(equal):
         raise ConfigError(
@@ -351,8 +354,8 @@ def _matching(
     return Matching("key columns", tuple(equal[each] for each in keygen.key_fields))
 
 
-def _condition(plan: MergePlan, inputs: pa.Schema) -> str:
-    """ON as one condition."""
+def _join_conditions(plan: MergePlan, inputs: pa.Schema) -> str:
+    """Returns ON as one condition."""
     fields = inputs.field(0).type
     names = {member.name.lower(): member.name for member in fields}
     if len(plan.on) == 1 and plan.on[0].lower() not in names:
@@ -367,29 +370,29 @@ def _condition_text(plan: MergePlan) -> str:
     return ", ".join(plan.on)
 
 
-def _conjuncts(tree: Any) -> list[Any]:
+def _split_conjuncts(tree: Any) -> list[Any]:
     kind = type(tree).__name__
     if kind == "Paren" and type(tree.this).__name__ in ("And", "Paren"):
-        return _conjuncts(tree.this)
-    return _conjuncts(tree.this) + _conjuncts(tree.expression) if kind == "And" else [tree]
+        return _split_conjuncts(tree.this)
+    return _split_conjuncts(tree.this) + _split_conjuncts(tree.expression) if kind == "And" else [tree]
 
 
-def _equality(
+def _bind_equality(
     plan: MergePlan, tree: Any, inputs: pa.Schema, table: pa.Schema, compared: Sequence[str]
 ) -> Assignment | None:
-    """The expression of the source that one of the columns `compared`, or fields of structs, is equal to, as an
-    assignment; None: something else.
+    """Returns the expression of the source that is equal to one of the columns `compared`, or to fields of structs, as
+    an assignment; None if the condition is something else.
 
     Raises:
         ConfigError: their types differ.
     """
     paths = {(name,) if name in table.names else tuple(name.split(".")): name for name in compared}
-    for sides in _sides(plan, tree, inputs):
+    for sides in _bind_sides(plan, tree, inputs):
         column, value = _without_casts(*sides)
         node = column.node
         if not isinstance(node, Column) or node.path[1:] not in paths:
             continue
-        if not _comparable(column.kind, value.kind):
+        if not _are_comparable(column.kind, value.kind):
             raise ConfigError(
                 f"Invalid MERGE INTO matching condition {tree.sql(dialect='spark')!r}: it compares {column.kind} with "
                 f"{value.kind}; cast the column of the source"
@@ -400,30 +403,30 @@ def _equality(
     return None
 
 
-def _comparable(own: pa.DataType, given: pa.DataType) -> bool:
-    """Whether equal values of a column and of the source are the same key."""
+def _are_comparable(own: pa.DataType, given: pa.DataType) -> bool:
+    """Returns whether equal values of a column and of the source are the same key."""
     return bool(own.equals(given) or (pa.types.is_integer(own) and pa.types.is_integer(given)))
 
 
 def _without_casts(column: Expression, value: Expression) -> tuple[Expression, Expression]:
-    """Both sides of an equality without casts that let equal values stay equal and others differ, as
-    `CAST(t.id AS STRING) = CAST(s.id AS STRING)` (`MergeIntoHoodieTableCommand.doCasting`, 1.2.0)."""
+    """Strips casts that keep equal values equal and others different from both sides of an equality, as in `CAST(t.id
+    AS STRING) = CAST(s.id AS STRING)` (`MergeIntoHoodieTableCommand.doCasting`, 1.2.0)."""
     own = column.node
     if not isinstance(own, Cast) or not _is_distinct(kind_of(own.operand), own.kind):
         return column, value
     bare = replace(column, node=own.operand)
     given = value.node
-    if _comparable(bare.kind, value.kind):
+    if _are_comparable(bare.kind, value.kind):
         return bare, value
     if isinstance(given, Cast) and given.kind.equals(own.kind) and _is_distinct(kind_of(given.operand), given.kind):
         inner = replace(value, node=given.operand)
-        if _comparable(bare.kind, inner.kind):
+        if _are_comparable(bare.kind, inner.kind):
             return bare, inner
     return column, value
 
 
 def _is_distinct(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a cast makes different values of different values."""
+    """Returns whether a cast maps different values to different values."""
     types = pa.types
     if types.is_integer(source):
         if types.is_integer(target):
@@ -434,11 +437,12 @@ def _is_distinct(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _equal_meta(plan: MergePlan, tree: Any, inputs: pa.Schema) -> Assignment | None:
-    """The expression of the source that `_hoodie_record_key` or `_hoodie_partition_path` of the table is equal to."""
+    """Returns the expression of the source that is equal to the table's `_hoodie_record_key` or
+    `_hoodie_partition_path`."""
     if type(tree).__name__ != "EQ" or not any(each in tree.sql() for each in (RECORD_KEY, PARTITION_PATH)):
         return None
     own = [*inputs.field(0).type, *(pa.field(each, pa.string()) for each in (RECORD_KEY, PARTITION_PATH))]
-    for column, value in _sides(
+    for column, value in _bind_sides(
         plan, tree, pa.schema([pa.field(inputs.field(0).name, pa.struct(own)), inputs.field(1)])
     ):
         node = column.node
@@ -452,17 +456,18 @@ def _equal_meta(plan: MergePlan, tree: Any, inputs: pa.Schema) -> Assignment | N
     return None
 
 
-def _pair(plan: MergePlan, tree: Any, inputs: pa.Schema) -> tuple[Expression, Assignment] | None:
-    """Expressions of table and source that are equal, if equal values have the same text."""
-    for ours, theirs in _sides(plan, tree, inputs):
+def _bind_pair(plan: MergePlan, tree: Any, inputs: pa.Schema) -> tuple[Expression, Assignment] | None:
+    """Returns expressions of table and source that are equal, if equal values have the same text."""
+    for ours, theirs in _bind_sides(plan, tree, inputs):
         if has_text(ours.kind, theirs.kind):
             return ours, Assignment(pa.field("value", theirs.kind), theirs)
         return None
     return None
 
 
-def _sides(plan: MergePlan, tree: Any, inputs: pa.Schema) -> Iterator[tuple[Expression, Expression]]:
-    """Both sides of an equality, the table's first; nothing unless one is of the table, the other of the source."""
+def _bind_sides(plan: MergePlan, tree: Any, inputs: pa.Schema) -> Iterator[tuple[Expression, Expression]]:
+    """Yields both sides of an equality, the table's first; nothing unless one belongs to the table and the other to the
+    source."""
     if type(tree).__name__ != "EQ":
         return
     sides = [
@@ -476,7 +481,7 @@ def _sides(plan: MergePlan, tree: Any, inputs: pa.Schema) -> Iterator[tuple[Expr
 
 
 def choose(clauses: Sequence[BoundClause], rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """For each row the number of the first clause that applies; -1: none."""
+    """Returns for each row the number of the first clause that applies; -1: none."""
     chosen = np.full(rows.num_rows, -1, np.int64)
     left = np.arange(rows.num_rows)
     for number, clause in enumerate(clauses):

@@ -32,9 +32,9 @@ class MergeSource:
     by_key: Numbers
     """Numbers of the rows with a text, ordered by it."""
     starts: Numbers
-    """Where the rows of each of `distinct` begin in `by_key`; one more."""
+    """Where the rows of each text in `distinct` begin in `by_key`, and where the last ones end."""
     partitions: pa.StringArray | None
-    """The partition path of each row, if ON compares all partition columns; null if one of them is."""
+    """The partition path of each row, if ON compares all partition columns; null if one of them is null."""
 
     @classmethod
     def of(cls, bound: BoundMerge, source: pa.Table, settings: WriteSettings) -> MergeSource:
@@ -51,7 +51,8 @@ class MergeSource:
         return cls(bound, rows, keys, encoded.dictionary, order, starts, partitions)
 
     def inputs(self, numbers: Numbers | None = None) -> pa.RecordBatch:
-        """Rows of the source, or all, as expressions over the source alone take them: a struct."""
+        """Returns rows of the source, by default all, in the form that expressions over the source alone expect: a
+        struct."""
         rows = self.rows if numbers is None else self.rows.take(pa.array(numbers))
         return pa.record_batch([rows], names=[self.bound.plan.source_alias])
 
@@ -67,7 +68,7 @@ class MergeSource:
 
     @cached_property
     def ranks(self) -> Numbers:
-        """For each row its place among all by ordering value."""
+        """The position of each row among all rows by ordering value."""
         (codes,) = ordering_codes([self.ordering], [len(self.keys)])
         ranks = np.empty(len(codes), np.int64)
         ranks[np.argsort(codes, kind="stable")] = np.arange(len(codes))

@@ -1,4 +1,4 @@
-"""A merge as it reads the table: pairs of rows of table and source, and what the clauses make of them."""
+"""Runs a merge while it reads the table: pairs rows of table and source, and applies the clauses to them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from hudi_py.write.dml.statements import RowCounts
 from hudi_py.write.rows import PartitionedRows
 
 _MAX_PAIRS = 1 << 20
-"""Pairs of table and source rows that a condition sees at a time; all pairs of one row stay together."""
+"""Maximum number of pairs of table and source rows that a condition is evaluated on at once; all pairs of one row stay
+together."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """Rows of the table with keys of the source, of which ON may say that they do not match."""
+    """Rows of the table with keys of the source that may not match by the rest of ON."""
 
     batch: pa.RecordBatch
     file_ids: pa.StringArray
@@ -41,12 +42,12 @@ class _Late:
     theirs: Numbers
     """The row of the source in each pair."""
     holds: npt.NDArray[np.bool_]
-    """What ON says."""
+    """The result of ON for each pair."""
 
 
 @dataclass(slots=True)
 class Merging:
-    """A merge as it reads the table."""
+    """A merge while it reads the table."""
 
     context: WriteContext
     source: MergeSource
@@ -78,18 +79,20 @@ class Merging:
         return self.context.settings.keygen.generates_keys
 
     def add(self, batch: pa.RecordBatch, file_ids: pa.StringArray, partitions: pa.StringArray) -> None:
-        """Takes rows of the table, with their file groups and partitions. All rows with one of the source's texts come
-        in any number of batches."""
+        """Adds rows of the table, with their file groups and partitions. The rows with one of the source's texts may
+        come in any number of batches."""
         texts = self.bound.matching.of_target(batch, partitions, self.bound.plan.target_alias)
         codes = self.distinct.find(texts)
         pairs = np.cumsum(np.where(codes >= 0, self.source.starts[codes + 1] - self.source.starts[codes], 0))
-        ends = np.flatnonzero(np.diff(pairs // _MAX_PAIRS)) + 1  # few rows match many: conditions see some at a time
+        ends = (
+            np.flatnonzero(np.diff(pairs // _MAX_PAIRS)) + 1
+        )  # few rows match many: evaluate conditions for some at a time
         for start, end in pairwise([0, *ends.tolist(), batch.num_rows]):
             rows = slice(start, end)
             self._add(batch[rows], file_ids[rows], partitions[rows], codes[rows])
 
     def _add(self, batch: pa.RecordBatch, file_ids: pa.StringArray, partitions: pa.StringArray, codes: Numbers) -> None:
-        """Takes rows, with the number of their text in `distinct`; -1: none."""
+        """Adds rows, with the number of their text in `distinct`; -1: none."""
         some = np.flatnonzero(codes >= 0)
         starts = self.source.starts[codes[some]]
         counts = self.source.starts[codes[some] + 1] - starts
@@ -119,7 +122,7 @@ class Merging:
         ours: Numbers,
         theirs: Numbers,
     ) -> None:
-        """Applies the clauses to rows of the table, by pairs of the numbers of rows that match."""
+        """Applies the clauses to rows of the table, given by pairs of the numbers of rows that match."""
         keys = combined(batch[RECORD_KEY])
         self.matched[theirs] = True
         if self.bound.matched and len(ours):
@@ -136,8 +139,8 @@ class Merging:
             self._changes.take((keys, file_ids, partitions), rows, alone, (self.bound.by_source, chosen))
 
     def one_for_each(self, ours: Numbers, theirs: Numbers) -> tuple[Numbers, Numbers]:
-        """Keep one source row for each table row: the newest by ordering value, the last of equal ones. Apache Hudi
-        combines a source before clauses apply (`HoodieWriteHelper.deduplicateRecords`, 1.2.0)."""
+        """Keeps one source row for each table row: the newest by ordering value, the last of equal ones. Apache Hudi
+        combines the source before clauses apply (`HoodieWriteHelper.deduplicateRecords`, 1.2.0)."""
         if not self.bound.ordering or (ours[1:] != ours[:-1]).all():
             return ours, theirs
         order = np.lexsort((self.source.ranks[theirs], ours))
@@ -146,8 +149,9 @@ class Merging:
         return ours[kept], theirs[kept]
 
     def spared(self, rows: pa.RecordBatch, theirs: Numbers, chosen: Numbers) -> npt.NDArray[np.bool_]:
-        """Rows of merge-on-read tables that are not deleted as the row of the source has a lower ordering value: Apache
-        Hudi logs deletes with it (1.2.0), unless it is the default. Copy on write, deletes always count."""
+        """Returns which rows are not deleted because the row of the source has a lower ordering value: Apache Hudi logs
+        deletes with it in merge-on-read tables (1.2.0), unless it is the default. In copy-on-write tables, deletes
+        always count."""
         context, ordering = self.context, self.context.settings.merge.ordering_fields
         deletes = np.isin(chosen, [at for at, clause in enumerate(self.bound.matched) if clause.action == "delete"])
         if not (
@@ -164,7 +168,7 @@ class Merging:
         return np.asarray(deletes & (after < before) & ~default_mask(new, len(theirs)), np.bool_)
 
     def joined(self, batch: pa.RecordBatch, ours: Numbers, theirs: Numbers | None) -> pa.RecordBatch:
-        """Rows of the table, and of the source, as structs."""
+        """Returns the rows of the table, and of the source, as structs."""
         names = self.bound.target_columns
         made = {
             self.bound.plan.target_alias: as_structs(batch.select([RECORD_KEY, *names]).take(pa.array(ours)), names)
@@ -190,7 +194,7 @@ class Merging:
             )
 
     def insert(self) -> None:
-        """Takes the rows of the source that match nothing."""
+        """Adds the rows of the source that match nothing."""
         if not self.bound.not_matched:
             return
         new, others = NewRows.of(self.context, self.source, np.flatnonzero(~self.matched))
@@ -204,8 +208,9 @@ class Merging:
         self._inserted += new.rows.num_rows
 
     def settle(self, partitions: pa.StringArray, numbers: Numbers) -> Numbers:
-        """Applies the clauses to rows whose keys are those of the source, but for which ON asks for more: such a row of
-        the source matches if it would be inserted, for there is its key. Apache Hudi's ON is the key alone (1.2.0).
+        """Applies the clauses to rows whose keys are those of the source, but that do not match by the rest of ON. If
+        such a row of the source would be inserted, it matches, because its key exists. In Apache Hudi, ON is the key
+        alone (1.2.0).
 
         Args:
             partitions, numbers: of new rows, by the row of the source.

@@ -1,4 +1,4 @@
-"""Running a statement on a table: bind it, read, change and commit, and again as a whole after a conflict."""
+"""Runs a statement on a table: binds it, reads, changes and commits, and runs it again as a whole after a conflict."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from hudi_py.write.table.first import FirstWrite
 
 Statement: TypeAlias = Update | Delete | Merge
 BoundRows: TypeAlias = BoundUpdate | BoundDelete | BoundMerge
-"""What tasks need of a statement to change rows. Pickles."""
+"""The part of a statement that tasks need to change rows. Pickles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ class BoundStatement:
     statement: Statement
     config: TableConfig
     settings: WriteSettings
-    """Those of its write."""
+    """The settings of its write."""
     rows: BoundRows
     source: MergeSource | None = field(default=None, repr=False)
     """The rows of the source of a merge, in the process that runs it."""
 
     @classmethod
     def of(cls, statement: Statement, view: FileSystemView, options: Options) -> BoundStatement:
-        """Bind a statement to its table.
+        """Binds a statement to its table.
 
         Raises:
             ConfigError, SchemaMismatchError, UnsupportedTableError: it does not fit the table.
@@ -73,8 +73,8 @@ class BoundStatement:
         return cls(statement, view.config, settings, statement.bind(view.config, settings))
 
     def on(self, view: FileSystemView) -> BoundStatement:
-        """Return the statement for another state of its table. It is bound again only if that has other columns or
-        properties. Raises as `of`."""
+        """Returns the statement for another state of its table. It is bound again only if columns or properties differ.
+        Raises the errors of `of`."""
         statement, options = self.statement, self.settings.options
         settings = settings_as_stored(view, statement.operation, options, statement.title)
         if (view.config, settings) == (self.config, self.settings):
@@ -83,7 +83,7 @@ class BoundStatement:
         return again if self.source is None else again.merging(pa.Table.from_struct_array(self.source.rows))
 
     def merging(self, source: pa.Table) -> BoundStatement:
-        """Return the merge with the rows of its source.
+        """Returns the merge with the rows of its source.
 
         Raises:
             ConfigError, SchemaMismatchError: a value by which they match cannot be evaluated.
@@ -93,20 +93,20 @@ class BoundStatement:
 
     @property
     def changes(self) -> RowChanges:
-        """What it does with the rows of its table; for a merge, the source must be known."""
+        """The changes to the rows of the table; for a merge, the source must be known."""
         if not isinstance(self.rows, BoundMerge):
             return self.rows
         assert self.source is not None
         return MergedSource(self.source)
 
     def narrowed(self, context: WriteContext) -> WriteContext:
-        """Return the context with which it writes."""
+        """Returns the context with which the statement writes."""
         return context.updating(self.rows.updated_columns)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStatement:
-    """A bound statement, and what it reads of a state of its table."""
+    """A bound statement, and the splits that it reads of a state of its table."""
 
     bound: BoundStatement
     view: FileSystemView
@@ -115,12 +115,12 @@ class PlannedStatement:
 
     @classmethod
     def of(cls, bound: BoundStatement, view: FileSystemView) -> PlannedStatement:
-        """Plan a statement in the process that runs it."""
+        """Plans a statement in the process that runs it."""
         return cls.reading(bound, view, bound.changes.request(bound.settings, view))
 
     @classmethod
     def reading(cls, bound: BoundStatement, view: FileSystemView, request: ScanRequest | None) -> PlannedStatement:
-        """Plan a statement that reads these rows."""
+        """Plans a statement that reads these rows."""
         if request is None:
             return cls(bound, view, pa.schema([]), ())
         scan = make_scan(view.state, request)
@@ -128,7 +128,7 @@ class PlannedStatement:
 
     @property
     def size(self) -> int:
-        """Bytes of the table that it reads."""
+        """Bytes of the table that the statement reads."""
         return sum(split.size for split in self.splits)
 
 
@@ -142,7 +142,7 @@ def run_statement(
     after: Sequence[AfterCommit] = (),
     storage_options: Mapping[str, str] | None = None,
 ) -> WriteResult:
-    """Run a statement as one commit.
+    """Runs a statement as one commit.
 
     It reads the state of the table that its transaction begins with, so that a change that another writer commits
     meanwhile to the same file groups is a conflict. A statement that changes nothing makes an empty commit, as in
@@ -166,7 +166,8 @@ def run_statement(
 def bind_statement(
     session: TableSession, statement: Statement, options: Options
 ) -> tuple[BoundStatement, FileSystemView]:
-    """Bind a statement to the current state of its table, which is returned, too. Raises as `BoundStatement.of`."""
+    """Binds a statement to the current state of its table, and returns both. Raises the errors of
+    `BoundStatement.of`."""
     view = session.view_for_write(session.timeline())
     return BoundStatement.of(statement, view, options), view
 
@@ -178,7 +179,7 @@ def run_bound(
     after: Sequence[AfterCommit],
     planned: PlannedStatement | None = None,
 ) -> WriteResult:
-    """Run a bound statement. For errors see `run_statement`.
+    """Runs a bound statement. For errors see `run_statement`.
 
     Args:
         view: the state of the table that it is bound to.
@@ -187,7 +188,7 @@ def run_bound(
     first = bound if planned is None else planned
     attempts = chain([(first, view)], repeat((bound, None)))
     (result, committed), retries = redo_on_conflict(
-        lambda: _attempt(session, *next(attempts)), session.settings.conflict_retries
+        lambda: _run_once(session, *next(attempts)), session.settings.conflict_retries
     )
     services = () if committed is None else run_after(after, session, committed)
     return replace(result, retries=retries, services=services)
@@ -201,7 +202,8 @@ def statement_session(
     after: Sequence[AfterCommit],
     storage_options: Mapping[str, str] | None,
 ) -> TableSession:
-    """Open the session of a statement. Raises as `run_statement`, if there is no table or it cannot be written."""
+    """Opens the session of a statement. Raises the errors of `run_statement` if there is no table or it cannot be
+    written."""
     existing = existing_table(storage)
     if existing is None:
         raise TableNotFoundError(f"Cannot {statement.title} the table at {storage.uri}: there is none; check the path")
@@ -216,10 +218,11 @@ def statement_session(
     return TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
 
 
-def _attempt(
+def _run_once(
     session: TableSession, first: BoundStatement | PlannedStatement, seen: FileSystemView | None
 ) -> tuple[WriteResult, Committed | None]:
-    """`seen`: the state that the statement is bound to, and maybe planned for; None if it may have changed since."""
+    """Runs a statement once. `seen`: the state to which the statement is bound, and possibly planned for; None if it
+    may have changed since."""
     given = first.bound if isinstance(first, PlannedStatement) else first
     statement, options = given.statement, given.settings.options
     config, kind = session.config, statement.operation
@@ -249,9 +252,9 @@ def _attempt(
             )
     finally:
         progress.close()
-    return _counted(done, changed), committed
+    return _with_counts(done, changed), committed
 
 
-def _counted(result: WriteResult, changed: StatementOutcome) -> WriteResult:
+def _with_counts(result: WriteResult, changed: StatementOutcome) -> WriteResult:
     counts = changed.counts
     return replace(result, num_inserted=counts.inserted, num_updated=counts.updated, num_deleted=counts.deleted)

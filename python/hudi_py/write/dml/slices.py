@@ -1,5 +1,5 @@
-"""Reads the rows that a statement changes, with the file groups that hold them, and writes what it makes of them:
-updates and deletes of rows of the table, and new rows among them."""
+"""Reads the rows that a statement changes, with the file groups that contain them, and writes the result: updates and
+deletes of rows of the table, and new rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OF_QUERIES = (
     read_config.DAMAGED,
     incremental.FORMAT,
 )
-"""Options of queries, which say nothing about the rows that a statement changes."""
+"""Query options, which do not affect the rows that a statement changes."""
 
 Condition: TypeAlias = str | pc.Expression | Filter | None
 
@@ -47,13 +47,13 @@ def scan_request(
     keys: Iterable[str] | None = None,
     partitions: Iterable[str] | None = None,
 ) -> ScanRequest:
-    """The request of a scan of current rows."""
+    """Returns the request for a scan of current rows."""
     arguments = ScanArguments(columns=list(columns), filter=condition, keys=keys, partitions=partitions, with_keys=True)
     return ScanRequest.of(options.without(*_OF_QUERIES), arguments)
 
 
 def read_slices(context: WriteContext, splits: Sequence[Split]) -> Iterator[tuple[Split, pa.RecordBatch]]:
-    """The rows of splits of the state that the write sees, each batch with the split of its file group."""
+    """Yields the rows of splits of the state that the write sees, each batch with the split of its file group."""
     storage = context.transaction.storage
 
     def read(split: Split) -> Iterator[tuple[Split, pa.RecordBatch]]:
@@ -67,12 +67,12 @@ def read_slices(context: WriteContext, splits: Sequence[Split]) -> Iterator[tupl
 
 
 def hold(held: PartitionedRows, rows: pa.RecordBatch, split: Split, *, leaving: bool = False) -> None:
-    """Adds rows of a split to `held`. `leaving`: they are deleted."""
+    """Adds rows of a split to `held`. `leaving`: whether they are deleted."""
     hold_located(held, rows, *places_of(split, rows.num_rows), leaving=leaving)
 
 
 def places_of(split: Split, count: int) -> tuple[pa.StringArray, pa.StringArray]:
-    """The file group and the partition of as many rows of a split."""
+    """Returns file group and partition, repeated for `count` rows of a split."""
     file_ids = pa.repeat(pa.scalar(str(split.file_id), pa.string()), count)
     return file_ids, pa.repeat(pa.scalar(str(split.partition), pa.string()), count)
 
@@ -94,14 +94,14 @@ def hold_located(
 
 
 def located_rows(context: WriteContext) -> PartitionedRows:
-    """Return an empty collection of the rows that a statement changes, `LocatedRows.packed` with `leaving`: rows that
-    leave are deleted, whatever their ordering value; those without a file group are new."""
+    """Returns an empty collection of the rows that a statement changes, `LocatedRows.packed` with `leaving`: rows that
+    leave are deleted, whatever their ordering value; rows without a file group are new."""
     schema = LocatedRows.packed_schema(context.row_schema, moves=True)
     return PartitionedRows(schema, context.settings.waiting_bytes)
 
 
 def write_located(context: WriteContext, held: PartitionedRows) -> list[WriteStat]:
-    """Write `located_rows`, by partition, to the file groups that have their keys.
+    """Writes `located_rows`, by partition, to the file groups that have their keys.
 
     Raises:
         ConflictError: rows belong to file groups that a pending clustering is about to replace.
@@ -118,7 +118,7 @@ def write_located(context: WriteContext, held: PartitionedRows) -> list[WriteSta
 
 
 def write_located_shares(context: WriteContext, held: PartitionedRows) -> list[WriteStat]:
-    """Write `located_rows` by the shares that they are held by: of buckets, if the table has them."""
+    """Writes `located_rows` by the shares in which they are held: of buckets, if the table has them."""
 
     def rows(share: Share) -> TaggedRows:
         located = LocatedRows.unpacked(held.table(share.name), moves=True)

@@ -1,4 +1,4 @@
-"""The source of a merge on an engine: tasks stage its rows, and find out what the plan must know of them."""
+"""The source of a merge on an engine: tasks stage its rows, and collect what the plan needs to know about them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MIN_BITS, _MAX_BITS = 16, 29
 
 @dataclass(frozen=True, slots=True)
 class SourceColumns:
-    """What a merge does with rows of its source alone. Pickles."""
+    """What a merge computes from rows of its source alone. Pickles."""
 
     alias: str
     matching: Matching
@@ -46,12 +46,12 @@ class SourceColumns:
         return cls(bound.plan.source_alias, bound.matching, bound.partitions, bound.not_matched, keygen, table)
 
     def inputs(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of the source as expressions see them."""
+        """Returns rows of the source as expressions see them."""
         rows = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
         return pa.record_batch([rows], names=[self.alias])
 
     def texts(self, inputs: pa.RecordBatch) -> pa.StringArray:
-        """By which rows match those of the table; see `Matching`."""
+        """Returns the texts by which rows match those of the table; see `Matching`."""
         return self.matching.of_source(inputs, self.keygen)
 
     @property
@@ -60,13 +60,13 @@ class SourceColumns:
         return bool(self.partitions) or self.matching.says_partitions
 
     def paths(self, inputs: pa.RecordBatch) -> pa.StringArray | None:
-        """The partitions that ON asks for; None: it does not say."""
+        """Returns the partitions that ON asks for; None if it does not ask for any."""
         if self.partitions:
             return partitions_of_source(self.partitions, inputs, self.keygen)
         return self.matching.partitions(self.texts(inputs))
 
     def new_paths(self, inputs: pa.RecordBatch) -> pa.StringArray:
-        """The partitions that rows go to if nothing matches them: at most one for each row."""
+        """Returns the partitions that rows go to if nothing matches them: at most one for each row."""
         names = self.keygen.partition_columns(self.table)
         found = [pa.array([], pa.string())]
         chosen = choose(self.inserts, inputs)
@@ -94,9 +94,9 @@ class StagedSource:
     hashes: str
     """The path of the hashes of the texts by which they match: 32 bits each, little endian."""
     inserts: tuple[tuple[str, int], ...]
-    """How many rows at most go to a partition as new ones; only for sizes."""
+    """The maximum number of new rows by partition; only for sizes."""
     partitions: tuple[str, ...] | None
-    """Partitions that ON asks for; None: it does not say, or there are many."""
+    """Partitions that ON asks for; None: it does not ask for any, or there are many."""
 
 
 def stage_rows(
@@ -107,7 +107,7 @@ def stage_rows(
     columns: SourceColumns,
     rows: Iterable[pa.RecordBatch],
 ) -> StagedSource | None:
-    """Stages the rows of one task attempt; None: there are none.
+    """Stages the rows of one task attempt. Returns None if there are none.
 
     Args:
         source: normalised columns.
@@ -131,7 +131,7 @@ def stage_rows(
             try:
                 counts = columns.new_paths(inputs).value_counts()
             except (ConfigError, SchemaMismatchError):
-                continue  # of a row that the table has, which is not inserted; an estimate needs no exact count
+                continue  # also paths of rows that the table has, which are not inserted; an estimate is enough
             inserts.update(dict(zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)))
         file = stage.close()
         if file is None:
@@ -146,7 +146,7 @@ def stage_rows(
 
 
 class KeyFilter:
-    """Tells keys that a source may have from those that it has not."""
+    """Distinguishes keys that a source may have from those that it does not have."""
 
     def __init__(self, storage: Storage, files: Sequence[StagedSource]) -> None:
         rows = sum(file.num_rows for file in files)

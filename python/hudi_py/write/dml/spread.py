@@ -1,4 +1,4 @@
-"""A statement spread over the tasks of an engine: its plan, and the steps between the shuffles.
+"""Spreads a statement over the tasks of an engine: its plan, and the steps between the shuffles.
 
 An update or a delete needs no shuffle: the task that reads the rows of a file group writes them. For a merge, tasks
 read the table and the staged source, and send all rows of a key to one task (`SpreadSteps.read`); it matches them, and
@@ -50,14 +50,14 @@ from hudi_py.write.rows.partitioned import split_by_partition
 from hudi_py.write.staging import forget_source, staged_rows
 
 WORK = pa.schema([("work", pa.binary())])
-"""The input of the first tasks: each row is the work of one."""
+"""The input of the first tasks: each row is the work of one task."""
 _TASK_BYTES = 64 * 1024 * 1024
-"""What a task reads, or gets by a shuffle, at least where there is more than one."""
+"""Minimum bytes that a task reads, or receives by a shuffle, if there is more than one task."""
 _INFLATION = 4
-"""Bytes in memory for each byte of a compressed file, roughly."""
+"""Approximate bytes in memory for each byte of a compressed file."""
 _MAX_PARTS = 10_000
 _EXACT_KEYS = 100_000
-"""Rows of a source whose keys choose the files of the table. The keys of larger ones choose rows alone."""
+"""Maximum rows of a source whose keys choose the files of the table. Keys of a larger source only choose rows."""
 _ORDER = pa.field("_hudi_py_order", pa.int64())
 _PLACES = (pa.field("_hudi_py_file", pa.string()), pa.field("_hudi_py_path", pa.string()))
 _ROWS_OF_A_FILE = 1 << 33
@@ -65,23 +65,23 @@ _ROWS_OF_A_FILE = 1 << 33
 
 @dataclass(frozen=True, slots=True)
 class SpreadStatement:
-    """A planned statement, as its tasks and its commit get it. Pickles."""
+    """A planned statement, as its tasks and its commit receive it. Pickles."""
 
     write: DistributedWrite
     bound: BoundRows
     token: str
-    """Names the files of the source of a merge."""
+    """Part of the names of the files of a merge's source."""
     source: pa.Schema
     """Normalised columns of the source of a merge."""
     files: tuple[StagedSource, ...]
     target: pa.Schema
-    """Columns that a merge reads of the table."""
+    """Columns of the table that a merge reads."""
     sizes: Sizes
-    """The size of the rows that it may insert."""
+    """The size of the rows that the merge may insert."""
     parts: int
-    """How many hash ranges of keys its rows are divided by."""
+    """Number of hash ranges of keys into which its rows are divided."""
     filters: bool
-    """Whether only those rows of the table count whose keys the source may have."""
+    """Whether rows of the table count only if the source may have their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +98,15 @@ class SpreadPlan:
 
 @dataclass(frozen=True, slots=True)
 class SpreadResult:
-    """What a task that writes has done: statistics and paths, which are small."""
+    """The result of a task that writes: statistics and paths, which are small."""
 
     stats: tuple[WriteStat, ...] = ()
     counts: RowCounts = field(default_factory=RowCounts)
 
 
 def plan_staged(bound: BoundStatement, view: FileSystemView, files: Sequence[StagedSource]) -> PlannedStatement:
-    """Plan a statement that tasks may run: a merge, by its staged source, whose keys choose files only if it is small.
+    """Plans a statement that tasks may run: for a merge, by its staged source, whose keys choose files only if it is
+    small.
 
     Raises:
         HudiError: as `run_statement`, if the statement does not fit its table.
@@ -125,7 +126,7 @@ def plan_staged(bound: BoundStatement, view: FileSystemView, files: Sequence[Sta
 
 
 def has_few_keys(files: Sequence[StagedSource]) -> bool:
-    """Return whether the keys of a source choose the files of the table."""
+    """Returns whether the keys of a source choose the files of the table."""
     return sum(each.num_rows for each in files) <= _EXACT_KEYS
 
 
@@ -138,7 +139,7 @@ def plan_spread(
     after: tuple[AfterCommit, ...] = (),
     owner_pid: int | None = None,
 ) -> SpreadPlan:
-    """Plan a statement for the tasks of an engine: choose its instant and pin the table. Write nothing.
+    """Plans a statement for the tasks of an engine: chooses its instant and pins the table. Writes nothing.
 
     Args:
         planned: for the state of the table that was read last.
@@ -188,16 +189,16 @@ def plan_spread(
         tuple(files),
         planned.schema,
         Sizes(dict(inserts), record_size(context, context.row_schema)),
-        parts=min(_tasks((matching + num_bytes) * _INFLATION), _MAX_PARTS),
+        parts=min(_num_tasks((matching + num_bytes) * _INFLATION), _MAX_PARTS),
         filters=merge is not None and not by_source and not has_few_keys(files),
     )
     sources = [(number,) for number in range(len(files))]
-    work = tuple(zlib.compress(pickle.dumps(each)) for each in (*_packed(planned.splits), *sources))
-    return SpreadPlan(made, work, merge is not None, _tasks(num_bytes if config.is_mor else size + num_bytes))
+    work = tuple(zlib.compress(pickle.dumps(each)) for each in (*_pack_splits(planned.splits), *sources))
+    return SpreadPlan(made, work, merge is not None, _num_tasks(num_bytes if config.is_mor else size + num_bytes))
 
 
-def _packed(splits: Iterable[Split]) -> Iterator[tuple[Split, ...]]:
-    """Splits by task."""
+def _pack_splits(splits: Iterable[Split]) -> Iterator[tuple[Split, ...]]:
+    """Divides splits into tasks."""
     held: list[Split] = []
     for split in splits:
         if held and sum(each.size for each in held) + split.size > _TASK_BYTES:
@@ -208,7 +209,7 @@ def _packed(splits: Iterable[Split]) -> Iterator[tuple[Split, ...]]:
         yield tuple(held)
 
 
-def _tasks(num_bytes: int) -> int:
+def _num_tasks(num_bytes: int) -> int:
     return max(-(-num_bytes // _TASK_BYTES), 1)
 
 
@@ -216,25 +217,26 @@ class SpreadSteps:
     """The steps of a merge in a task. They change nothing."""
 
     def __init__(self, plan: SpreadStatement, task: TaskId) -> None:
-        """`task`: generated keys name its number, which no other task of the step has."""
+        """Creates the steps. `task`: the number of the task, unique in its step, which generated keys contain."""
         self._plan = plan
         self._context = _task_context(plan, plan.write.attach(), task)
         assert isinstance(plan.bound, BoundMerge)
         self._bound = plan.bound
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """`WORK` to rows of table and source, in `PARCELS` by hash ranges of their keys."""
+        """Reads the rows of table and source for `WORK`, and yields them in `PARCELS` by hash ranges of their keys."""
         columns = SourceColumns.of(self._bound, self._context.settings)
         storage = self._context.transaction.storage
         keeps = KeyFilter(storage, self._plan.files) if self._plan.filters else None
         for work in _work_of(batches):
             if isinstance(work[0], int):
-                yield from self._parcels("source", self._source_schema, self._source_rows(work[0], columns))
+                yield from self._to_parcels("source", self._source_schema, self._source_rows(work[0], columns))
             else:
-                yield from self._parcels("table", self._target_schema, self._table_rows(work, keeps))
+                yield from self._to_parcels("table", self._target_schema, self._table_rows(work, keeps))
 
     def merge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """All of some of these parcels to rows with the file groups that they go to: `PARCELS` by group."""
+        """Merges the rows of complete hash ranges, and yields rows with the file groups that they go to: `PARCELS` by
+        group."""
         router = Router(self._context, Operation.UPSERT, self._plan.sizes)
         memory = self._context.settings.waiting_bytes
         with PartitionedRows(WORK, memory) as held:
@@ -243,20 +245,20 @@ class SpreadSteps:
                 held.add(pa.RecordBatch.from_arrays([batch.column("rows")], schema=WORK), names)
             for part in sorted({name.partition("/")[0] for name in held.partitions}):
                 with located_rows(self._context) as located:
-                    self._match(held, part, located)
+                    self._match_range(held, part, located)
                     for path in located.partitions:
-                        yield from self._routed(router, path, located.table(path))
+                        yield from self._route_rows(router, path, located.table(path))
 
-    def _match(self, held: PartitionedRows, part: str, located: PartitionedRows) -> None:
-        """Adds to `located` what becomes of the rows of one hash range."""
+    def _match_range(self, held: PartitionedRows, part: str, located: PartitionedRows) -> None:
+        """Adds the results for the rows of one hash range to `located`."""
 
         def rows(kind: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             for batch in held.batches(PartitionPath(f"{part}/{kind}")):
-                for parcel in batch.column(0):  # each has many rows
+                for parcel in batch.column(0):  # each parcel has many rows
                     yield pa.ipc.read_record_batch(parcel.as_buffer(), schema)
 
         source = pa.Table.from_batches(list(rows("source", self._source_schema)), self._source_schema)
-        # those of the same key in the order of the source, in whichever order they have come
+        # rows of the same key in the order of the source, whatever the order of arrival
         source = source.take(pc.sort_indices(source[_ORDER.name])).drop_columns([_ORDER.name])
         found = MergeSource.of(self._bound, source, self._context.settings)
         merging = Merging(self._context, found, located)
@@ -274,7 +276,7 @@ class SpreadSteps:
         return pa.schema([*self._plan.target, *_PLACES])
 
     def _source_rows(self, number: int, columns: SourceColumns) -> Iterator[tuple[pa.StringArray, pa.RecordBatch]]:
-        """The rows of a staged file with the texts by which they match."""
+        """Yields the rows of a staged file with the texts by which they match."""
         first = number * _ROWS_OF_A_FILE
         for batch in staged_rows(self._context.transaction.storage, [self._plan.files[number].file]):
             keys = columns.texts(columns.inputs(batch))
@@ -285,7 +287,7 @@ class SpreadSteps:
     def _table_rows(
         self, splits: Iterable[Split], keeps: KeyFilter | None
     ) -> Iterator[tuple[pa.StringArray, pa.RecordBatch]]:
-        """The rows of file slices with the texts by which they match, and their places."""
+        """Yields the rows of file slices with the texts by which they match, and their places."""
         matching, alias = self._bound.matching, self._bound.plan.target_alias
         for split in splits:
             for batch in read_split_on(self._context.transaction.storage, split):
@@ -296,7 +298,7 @@ class SpreadSteps:
                 columns = [*batch.columns, *places_of(split, batch.num_rows)]
                 yield texts, pa.RecordBatch.from_arrays(columns, schema=self._target_schema)
 
-    def _parcels(
+    def _to_parcels(
         self, kind: str, schema: pa.Schema, rows: Iterable[tuple[pa.StringArray, pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
         with PartitionedRows(schema, self._context.settings.waiting_bytes) as held:
@@ -306,7 +308,7 @@ class SpreadSteps:
             for part in held.partitions:
                 yield from parcels(part, kind, held.table(part))
 
-    def _routed(self, router: Router, path: PartitionPath, packed: pa.Table) -> Iterator[pa.RecordBatch]:
+    def _route_rows(self, router: Router, path: PartitionPath, packed: pa.Table) -> Iterator[pa.RecordBatch]:
         located = LocatedRows.unpacked(packed, moves=True)
         keys, buckets = combined(packed[RECORD_KEY]), self._context.buckets
         if buckets is not None:
@@ -327,8 +329,8 @@ class SpreadSteps:
 
 
 def run_spread_task(plan: SpreadStatement, task: TaskId, batches: Iterable[pa.RecordBatch]) -> SpreadResult:
-    """The last step in one task attempt, which writes files: of a merge all `PARCELS` of some groups, of other
-    statements `WORK`. `task` must be unique to the attempt.
+    """Runs the last step, which writes files, in one task attempt: for a merge with all `PARCELS` of some groups, for
+    other statements with `WORK`. `task` must be unique to the attempt.
 
     Raises:
         SchemaMismatchError, ConfigError: a value does not fit the table, or cannot be evaluated.
@@ -365,7 +367,7 @@ def _write_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> S
             for group, rows in unpacked([batch], held.schema):
                 located = LocatedRows.unpacked(pa.Table.from_batches([rows]), moves=True)
                 assert located.leaving is not None
-                moved = located.leaving.null_count  # out of another partition, in this task or in another one
+                moved = located.leaving.null_count  # moved out of another partition, by this task or another one
                 inserted += located.file_ids.null_count - moved
                 deleted += located.leaving.true_count - moved
                 again += moved
@@ -404,7 +406,7 @@ def _task_context(plan: SpreadStatement, transaction: WriteTransaction, task: Ta
 
 
 def _work_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Split, ...] | tuple[int]]:
-    """What the rows of `WORK` stand for: file slices, or the number of a staged file."""
+    """Yields the work in rows of `WORK`: file slices, or the number of a staged file."""
     for batch in batches:
         for work in batch.column("work").to_pylist():
             yield pickle.loads(zlib.decompress(work))

@@ -1,4 +1,4 @@
-"""UPDATE and DELETE, and what all statements have in common."""
+"""UPDATE and DELETE, and the common part of all statements."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True)
 class StatementOutcome:
-    """What a statement leaves to commit."""
+    """The part of a statement that is left to commit."""
 
     stats: Sequence[WriteStat]
     counts: RowCounts
 
 
 class RowChanges(Protocol):
-    """What a statement does with the rows of its table."""
+    """The changes of a statement to the rows of its table."""
 
     def request(self, settings: WriteSettings, view: FileSystemView) -> ScanRequest | None:
-        """Return the rows of the table that it needs; None if it needs none."""
+        """Returns a scan of the table's rows that the statement needs; None if it needs none."""
 
     def collect(
         self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
     ) -> RowCounts:
-        """Add to `held` what becomes of rows of the table, and new rows."""
+        """Adds the changed rows of the table, and new rows, to `held`."""
 
 
 def change_rows(changes: RowChanges, context: WriteContext, splits: Sequence[Split]) -> StatementOutcome:
-    """Read the rows of a statement and write what becomes of them."""
+    """Reads the rows of a statement and writes the changed rows."""
     with context.transaction.view.naming_lost_files(), located_rows(context) as held:
         counts = changes.collect(context, read_slices(context, splits), held)
         return StatementOutcome(write_located(context, held), counts)
@@ -76,7 +76,7 @@ class Update:
     java_name = "UPSERT_PREPPED"
 
     def bind(self, config: TableConfig, settings: WriteSettings) -> BoundUpdate:
-        """Check the statement against the table.
+        """Checks the statement against the table.
 
         Raises:
             ConfigError, SchemaMismatchError: it does not fit the table.
@@ -86,7 +86,7 @@ class Update:
         table = settings.schema.arrow
         assignments = parse_assignments(self.values, table, table)
         check_changeable((each.field.name for each in assignments), config)
-        return BoundUpdate(parse_filter(self.condition, _shown(settings)), assignments)
+        return BoundUpdate(parse_filter(self.condition, _shown_schema(settings)), assignments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +130,12 @@ class Delete:
     java_name = "DELETE_PREPPED"
 
     def bind(self, config: TableConfig, settings: WriteSettings) -> BoundDelete:
-        """Check the statement against the table. Raises as `Update.bind`."""
+        """Checks the statement against the table. Raises the errors of `Update.bind`."""
         if self.condition is None and self.keys is None:
             raise ConfigError(
                 f"Cannot delete rows of the table '{config.name}' without a condition; give 'true' to delete all"
             )
-        return BoundDelete(parse_filter(self.condition, _shown(settings)), self.keys)
+        return BoundDelete(parse_filter(self.condition, _shown_schema(settings)), self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,41 +159,42 @@ class BoundDelete:
         return RowCounts(deleted=_distinct_rows(slices, change))
 
 
-def _shown(settings: WriteSettings) -> pa.Schema:
-    """The columns of the table's rows as queries show them."""
+def _shown_schema(settings: WriteSettings) -> pa.Schema:
+    """Returns the columns of the table's rows as queries show them."""
     return with_meta(settings.schema.arrow) if settings.stored.has_meta else settings.schema.arrow
 
 
 def _distinct_rows(
     slices: Iterable[tuple[Split, pa.RecordBatch]], change: Callable[[Split, pa.RecordBatch], None]
 ) -> int:
-    """Change each batch and return how many rows there are, of those of one key in a file group one."""
+    """Changes each batch and returns the number of rows; rows with the same key in a file group count once."""
     count, group = 0, None
     keys: list[pa.Array] = []
     for split, batch in slices:
         change(split, batch)
         if group != (split.partition, split.file_id):
-            count -= _repeated(keys)
+            count -= _count_repeated(keys)
             group, keys = (split.partition, split.file_id), []
         count += batch.num_rows
         keys.append(batch[RECORD_KEY])
-    return count - _repeated(keys)
+    return count - _count_repeated(keys)
 
 
-def _repeated(keys: list[pa.Array]) -> int:
-    """How many rows of a file group have the key of another one: of these rows, one is changed."""
+def _count_repeated(keys: list[pa.Array]) -> int:
+    """Counts the rows of a file group that have the key of another one, of which only one is changed."""
     return sum(map(len, keys)) - len(pa.chunked_array(keys, pa.string()).unique())
 
 
 def table_rows(context: WriteContext, keys: pa.Array, columns: list[pa.Array]) -> pa.RecordBatch:
-    """Rows of a table with their record keys. Raises SchemaMismatchError if a column that may not be null is."""
+    """Returns rows of a table with their record keys. Raises SchemaMismatchError for nulls in a required column."""
     schema = context.settings.schema
     rows = schema.conform(pa.RecordBatch.from_arrays(columns, schema=schema.arrow))
     return pa.RecordBatch.from_arrays([keys, *rows.columns], schema=context.row_schema)
 
 
 def updated_rows(context: WriteContext, keys: pa.Array, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """Rows of a table with their record keys, of which only the columns that the write updates count; others are null.
+    """Returns rows of a table with their record keys, in which only the columns that the write updates count; others
+    are null.
 
     Raises:
         SchemaMismatchError: a column that may not be null is.
@@ -209,6 +210,6 @@ def updated_rows(context: WriteContext, keys: pa.Array, columns: Mapping[str, pa
 
 
 def keys_as_rows(context: WriteContext, keys: pa.Array) -> pa.RecordBatch:
-    """Rows of which only the key counts, as they are deleted."""
+    """Returns rows in which only the key counts, because they are deleted."""
     nothing = [pa.nulls(len(keys), field.type) for field in context.settings.schema.arrow]
     return pa.RecordBatch.from_arrays([keys, *nothing], schema=context.row_schema)

@@ -1,4 +1,4 @@
-"""Appending to a file group of a merge-on-read table: one log file with data and delete blocks (`HoodieAppendHandle`,
+"""Appends to a file group of a merge-on-read table: one log file with data and delete blocks (`HoodieAppendHandle`,
 Apache Hudi 1.2.0)."""
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ def append_log(
     _check_ordering(context, rows, records.deletes)
     if new is not None:
         _check_ordering(context, new, np.zeros(new.num_rows, np.bool_))
-    permit = _permit(context, slice_, next_version)
+    permit = _permit_log(context, slice_, next_version)
     parsed = parse_log_file_name(permit.path.rpartition("/")[2])
     size = 0
     ranges: list[ColumnRanges] = []
     with transaction.publication.writing(permit) as sink:
-        for piece in _blocks(context, slice_, records, ranges):
+        for piece in _encode_blocks(context, slice_, records, ranges):
             size += sink.write(piece)
     if context.sidecar is not None and parsed is not None:
         log = LogFile(slice_.partition, parsed, size)
-        context.action.keep_sidecar(_sidecar(context, changed.slice_, log, records, ranges), permit.path)
+        context.action.keep_sidecar(_log_sidecar(context, changed.slice_, log, records, ranges), permit.path)
     context.progress.wrote(size)
     inserts = 0 if new is None else new.num_rows
     marked = int(records.deletes.sum())
@@ -90,7 +90,7 @@ def append_log(
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """What goes into one log, in its order."""
+    """The content of one log, in its order."""
 
     rows: pa.Table
     deletes: Mask
@@ -113,7 +113,7 @@ class _Records:
         return cls(rows, delete_marks(rows, context.settings.merge), changed.new, deleted, places)
 
 
-def _permit(context: WriteContext, slice_: FileSlice, next_version: int) -> FilePermit:
+def _permit_log(context: WriteContext, slice_: FileSlice, next_version: int) -> FilePermit:
     transaction, group = context.transaction, (slice_.partition, slice_.file_id)
     new_group = slice_.base_file is None  # it may be the first log of its group, and that of its partition
     if transaction.config.logs_named_by_instant:
@@ -127,10 +127,10 @@ def _permit(context: WriteContext, slice_: FileSlice, next_version: int) -> File
     )
 
 
-def _blocks(
+def _encode_blocks(
     context: WriteContext, slice_: FileSlice, records: _Records, ranges: list[ColumnRanges]
 ) -> Iterator[bytes | pa.Buffer]:
-    """Yield the encoded blocks in the order of the file, in pieces, and add the ranges of data blocks to `ranges`."""
+    """Yields the encoded blocks in the order of the file, in pieces, and adds the ranges of data blocks to `ranges`."""
     rows, deletes, places = records.rows, records.deletes, records.places
     if records.new is not None:
         yield from _data_blocks(context, slice_, records.new, ranges, None, partial=False)
@@ -148,10 +148,10 @@ def _blocks(
         yield _delete_block(context, slice_, records.deleted, places)
 
 
-def _sidecar(
+def _log_sidecar(
     context: WriteContext, before: FileSlice, log: LogFile, records: _Records, ranges: Sequence[ColumnRanges]
 ) -> Sidecar:
-    """Return what the metadata table needs of the log. `before`: the slice without it."""
+    """Returns the sidecar of the log for the metadata table. `before`: the slice without the log."""
     sidecar = Sidecar()
     if context.tracks_keys:
         sidecar.begin_keys()
@@ -184,7 +184,7 @@ def _check_ordering(context: WriteContext, rows: pa.Table, deletes: Mask) -> Non
 
 
 def _token_of_its_own(context: WriteContext) -> str:
-    """A write token of this write alone, for a log that is not named by its own instant.
+    """Returns a write token that only this write uses, for a log that is not named by its own instant.
 
     Apache Hudi reuses the token of a slice's newest committed log. It would choose the name of a log of ours that is
     pending or failed, and commit that file, on local file systems by a path that it cannot read afterwards.
@@ -200,9 +200,9 @@ def _note_keys(
     keys: pa.StringArray,
     deletes: Mask | None = None,
 ) -> None:
-    """Notes what the log changes of some keys; `deletes` None: it deletes all of them whatever came before."""
+    """Records the changes of the log to some keys; `deletes` None: it deletes all of them, whatever came before."""
     index, reader = context.settings.index, context.key_reader()
-    if index.buckets is not None:  # nothing has looked the keys up
+    if index.buckets is not None:  # the keys have not been looked up
         changes = log_file_changes(reader, slice_, log, keys.unique())
     else:
         known_live = index.uses_record_index(context.transaction.config)
@@ -213,14 +213,14 @@ def _note_keys(
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where a base file has the keys of records (`HoodieLogBlock.addRecordPositionsIfRequired`, 1.2.0)."""
+    """The positions of records' keys in a base file (`HoodieLogBlock.addRecordPositionsIfRequired`, 1.2.0)."""
 
     base_instant: str
     rows: RowNumbers
     """Ascending."""
 
     def of(self, records: Mask | slice) -> _Places:
-        """Those of some of the records."""
+        """Returns the positions of some of the records."""
         return _Places(self.base_instant, self.rows[records])
 
     def header(self) -> dict[HeaderKey, str]:
@@ -230,7 +230,7 @@ class _Places:
         }
 
 
-def _header(context: WriteContext) -> dict[HeaderKey, str]:
+def _block_header(context: WriteContext) -> dict[HeaderKey, str]:
     return {HeaderKey.INSTANT_TIME: str(context.transaction.instant), HeaderKey.SCHEMA: context.log_avro_json}
 
 
@@ -243,9 +243,9 @@ def _data_blocks(
     *,
     partial: bool,
 ) -> Iterator[bytes | pa.Buffer]:
-    """Yield the pieces of data blocks of about the limit at most. Append the ranges of their columns to `ranges`, if
-    wanted."""
-    settings, header, avro = context.settings, _header(context), context.log_avro
+    """Yields the pieces of data blocks, each of about the limit at most. Appends the ranges of their columns to
+    `ranges`, if wanted."""
+    settings, header, avro = context.settings, _block_header(context), context.log_avro
     if partial and context.partial_avro is not None:
         avro = context.partial_avro
         header[HeaderKey.IS_PARTIAL] = "true"
@@ -274,12 +274,12 @@ def _delete_block(
     places: _Places | None,
     columns: Sequence[pa.Array] = (),
 ) -> bytes:
-    """`columns`: the ordering values; none: the deletes count whatever came before."""
+    """Encodes a delete block. `columns`: the ordering values; none: the deletes count, whatever came before."""
     partitions = pa.repeat(pa.scalar(slice_.partition, pa.string()), len(keys))
     ordering: pa.Array | None = None
     if len(columns) == 1:
         ordering = columns[0]
     elif columns:
         ordering = pa.StructArray.from_arrays(columns, names=list(context.settings.merge.ordering_fields))
-    header = _header(context) if places is None else {**_header(context), **places.header()}
+    header = _block_header(context) if places is None else {**_block_header(context), **places.header()}
     return encode_block(BlockType.DELETE, header, encode_deletes(keys, partitions, ordering))

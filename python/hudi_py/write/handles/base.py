@@ -1,4 +1,4 @@
-"""Writing a base file: permit, temporary file, publication, write statistics (`HoodieCreateHandle`, Apache Hudi
+"""Writes a base file: permit, temporary file, publication, write statistics (`HoodieCreateHandle`, Apache Hudi
 1.2.0)."""
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ STEP_ROWS = 16_384
 
 
 def steps(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in steps; the size of the file is checked after each."""
+    """Yields the batch in steps; the size of the file is checked after each step."""
     for at in range(0, batch.num_rows, STEP_ROWS):
         yield batch.slice(at, STEP_ROWS)
 
 
 class BaseFileHandle:
-    """A base file being written. A context manager: leaving it by an error abandons the file."""
+    """A base file being written. A context manager: an error inside the block abandons the file."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class BaseFileHandle:
         *,
         previous: BaseFile | None = None,
     ) -> None:
-        """`previous`: the base file of the group's latest slice; None makes a new file group."""
+        """Begins a base file. `previous`: the base file of the group's latest slice; None creates a new file group."""
         self.context = context
         self.partition = partition
         self.file_id = file_id or context.new_file_id()
@@ -95,8 +95,8 @@ class BaseFileHandle:
             self.sidecar.add_keys(rows.column(0))
 
     def write_moved(self, rows: pa.RecordBatch) -> None:
-        """Add rows of another file group in the context's `keyed_schema`, which keep their meta columns but for the
-        file's name."""
+        """Adds rows of another file group in the context's `keyed_schema`, which keep their meta columns except for the
+        file name."""
         at = rows.schema.get_field_index(FILE_NAME)
         if at >= 0:
             name = pa.repeat(pa.scalar(self.name, pa.string()), rows.num_rows)
@@ -106,7 +106,7 @@ class BaseFileHandle:
             self.sidecar.add_keys(combined(rows[RECORD_KEY]))
 
     def flush(self) -> None:
-        """Write out the rows that wait for their row group, which ends here."""
+        """Writes out the rows that wait for their row group, which ends here."""
         self._writer.flush()
 
     def finish(self, *, inserts: int | None = None, updates: int = 0, deletes: int = 0) -> WriteStat:
@@ -150,8 +150,8 @@ class BaseFileHandle:
 def new_file_group(
     context: WriteContext, partition: PartitionPath, batches: Iterable[pa.RecordBatch], file_id: FileId | None = None
 ) -> list[WriteStat]:
-    """Writes new rows (`_hoodie_record_key`, then the table's columns) to a new file group, or to several if the
-    file gets full, unless `file_id` says which one. Without rows, writes nothing."""
+    """Writes new rows (`_hoodie_record_key`, then the table's columns) to a new file group, or to several if the file
+    gets full, unless `file_id` names one. Without rows, writes nothing."""
     splits = file_id is None
     stats: list[WriteStat] = []
     handle: BaseFileHandle | None = None

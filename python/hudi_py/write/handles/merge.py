@@ -1,4 +1,4 @@
-"""Rewriting a base file with updates, deletes and new rows (`FileGroupReaderBasedMergeHandle`, `HoodieConcatHandle`,
+"""Rewrites a base file with updates, deletes and new rows (`FileGroupReaderBasedMergeHandle`, `HoodieConcatHandle`,
 Apache Hudi 1.2.0).
 
 The old file is streamed: untouched rows keep their meta columns but for `_hoodie_file_name`, updated ones are compared
@@ -36,7 +36,7 @@ from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import BaseFileHandle
 
 BASE_ROWS = 262_144
-"""Rows in a batch of the old file. Large, as the look-up of keys builds a hash table for each batch."""
+"""Rows in a batch of the old file. Large, because the look-up of keys builds a hash table for each batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,15 @@ class Updates:
 
 @dataclass(slots=True)
 class _Counts:
-    """Rows of the old file, and what became of them."""
+    """Counts of what happened to the rows of the old file."""
 
     base: int = 0
     kept: int = 0
-    """Including rows made of old ones and incoming ones."""
+    """Including rows folded from old and incoming ones."""
     won: int = 0
-    """Incoming rows written in place of old ones, or in addition to them."""
+    """Incoming rows written instead of old ones, or in addition to them."""
     made: int = 0
-    """Rows made of old ones and incoming ones."""
+    """Rows folded from old and incoming ones."""
 
     @property
     def replaced(self) -> int:
@@ -69,17 +69,17 @@ class _Counts:
         return self.base - self.kept
 
     def deleted(self, *, folds: bool) -> int:
-        """Old rows that were deleted. With `folds`, all others are kept or made into others."""
+        """Counts the old rows that were deleted. With `folds`, all others are kept or folded into other rows."""
         return self.replaced if folds else self.replaced - self.won
 
 
 def updates_of(rows: pa.Table, context: WriteContext, *, deleted: pa.StringArray | None = None) -> Updates:
-    """Incoming rows (`_hoodie_record_key`, then the table's columns) as versions of their keys. `deleted`: other keys,
-    which are deleted whatever their ordering value."""
+    """Converts incoming rows (`_hoodie_record_key`, then the table's columns) to versions of their keys. `deleted`:
+    other keys, which are deleted whatever their ordering value."""
     merge = context.settings.merge
     count = rows.num_rows
     if merge.folds:
-        return Updates(_folded(rows, context, deleted))
+        return Updates(_folded_updates(rows, context, deleted))
     versions = row_versions(rows, merge, combined(rows[RECORD_KEY]), np.arange(count, dtype=np.int64))
     if deleted is not None and len(deleted):
         more = np.ones(len(deleted), np.bool_)
@@ -106,8 +106,8 @@ def updates_of(rows: pa.Table, context: WriteContext, *, deleted: pa.StringArray
     return Updates(LogRecords(winners, taken, slots, absent, partial=True))
 
 
-def _folded(rows: pa.Table, context: WriteContext, deleted: pa.StringArray | None) -> LogRecords:
-    """The updates of a table whose merges make rows of two versions."""
+def _folded_updates(rows: pa.Table, context: WriteContext, deleted: pa.StringArray | None) -> LogRecords:
+    """Returns the updates of a table whose merges fold two versions into one row."""
     merge, count = context.settings.merge, rows.num_rows
     schema = entry_schema(context.row_schema, merge)
     entries = schema.empty_table()
@@ -156,11 +156,11 @@ def merge_base_file(
     ):
         old = _old_rows(context, base, handle.name, counts)
         folds = updates is not None and (updates.records.partial or context.settings.merge.folds)
-        watched = _watched(context, handle, updates, keys_tagged=keys_tagged)
+        watched = _keys_to_watch(context, handle, updates, keys_tagged=keys_tagged)
         if watched is not None:
             old = watched.before(old)
         watch = None if changes is None else changes.add
-        for batch in old if updates is None else _merged(context, handle, old, updates, counts, watch):
+        for batch in old if updates is None else _merge_rows(context, handle, old, updates, counts, watch):
             handle.write(batch)
             if watched is not None:
                 watched.after(batch)
@@ -181,10 +181,10 @@ def merge_base_file(
         return stat if changes is None else replace(stat, cdc_stats=changes.finish())
 
 
-def _watched(
+def _keys_to_watch(
     context: WriteContext, handle: BaseFileHandle, updates: Updates | None, *, keys_tagged: bool
 ) -> _Watched | None:
-    """The keys of updates to look for in the old file and the new one; None: it does not matter where they are."""
+    """Returns the keys of updates to watch in the old and the new file; None if it does not matter where they are."""
     if updates is None or (handle.sidecar is None and keys_tagged):
         return None
     known = keys_tagged or handle.sidecar is None
@@ -192,33 +192,34 @@ def _watched(
 
 
 class _Watched:
-    """The keys that a merge may add to a file group or remove: which of them the old file has, and the new one."""
+    """The keys that a merge may add to a file group or remove: which of them the old file has, and which the new
+    one."""
 
     def __init__(self, updates: Updates, *, only_deletes: bool) -> None:
-        """`only_deletes`: an update of a known key neither adds nor removes it."""
+        """Watches the keys of updates. `only_deletes`: an update of a known key neither adds nor removes it."""
         deletes = updates.winners.deletes
         self._keys = updates.winners.keys.filter(pa.array(deletes)) if only_deletes else updates.winners.keys
         self._set = TextSet(self._keys)
         self._deletes = deletes[deletes] if only_deletes else deletes
         self.num_deleted = 0
-        """Rows of the old file that the new one lacks, as their keys are deleted."""
+        """Rows of the old file that the new one lacks because their keys are deleted."""
         self._was = np.zeros(len(self._keys), np.bool_)
         self._is = np.zeros(len(self._keys), np.bool_)
 
     def before(self, old: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in old:
-            self.num_deleted += self._mark(self._was, batch)
+            self.num_deleted += self._mark_seen(self._was, batch)
             yield batch
 
     def after(self, batch: pa.RecordBatch) -> None:
-        self.num_deleted -= self._mark(self._is, batch)
+        self.num_deleted -= self._mark_seen(self._is, batch)
 
     def add_to(self, sidecar: Sidecar) -> None:
         sidecar.add_keys(self._keys.filter(pa.array(self._is & ~self._was)))
         sidecar.add_keys(self._keys.filter(pa.array(self._was & ~self._is)), removed=True)
 
-    def _mark(self, seen: npt.NDArray[np.bool_], batch: pa.RecordBatch) -> int:
-        """The number of rows whose key is deleted."""
+    def _mark_seen(self, seen: npt.NDArray[np.bool_], batch: pa.RecordBatch) -> int:
+        """Counts the rows whose key is deleted."""
         if not len(self._keys):
             return 0
         found = self._set.find(batch.column(RECORD_KEY))
@@ -227,7 +228,7 @@ class _Watched:
         return int(self._deletes[place].sum())
 
 
-def _merged(
+def _merge_rows(
     context: WriteContext,
     handle: BaseFileHandle,
     old: Iterator[pa.RecordBatch],
@@ -259,7 +260,7 @@ def _merged(
 
 
 def _old_rows(context: WriteContext, base: BaseFile, new_name: str, counts: _Counts) -> Iterator[pa.RecordBatch]:
-    """Rows of the old file in the context's `keyed_schema`, with the new file's name."""
+    """Yields the rows of the old file in the context's `keyed_schema`, with the new file's name."""
     key_fields, path = context.settings.stored.key_fields, base.path
     schema, history = context.keyed_schema, context.settings.schema.history
     position = schema.get_field_index(FILE_NAME)

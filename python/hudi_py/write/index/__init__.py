@@ -1,4 +1,4 @@
-"""Indexes: which file group holds each incoming key. The kinds of indexes with which a table can be written."""
+"""Indexes find the file group of each incoming key. Lists the kinds of indexes with which a table can be written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ __all__ = [
 
 
 def open_buckets(index: BucketIndex, view: FileSystemView, instant: str = "") -> Buckets:
-    """The buckets of a table, which are read where they are asked for. `instant`: of the write, if it has begun."""
+    """Opens the buckets of a table, which are read when needed. `instant`: the instant of the write, if it has
+    begun."""
     if not index.consistent:
         return SimpleBuckets(index, view.state.storage)
     return ConsistentBuckets(index, view, instant)
@@ -42,25 +43,25 @@ def open_buckets(index: BucketIndex, view: FileSystemView, instant: str = "") ->
 
 BUCKET: Final = IndexKind("BUCKET", None, needs_stored_keys=False)
 KINDS: Final = (SIMPLE, GLOBAL_SIMPLE, BLOOM, GLOBAL_BLOOM, GLOBAL_RECORD_INDEX, PARTITION_RECORD_INDEX, BUCKET)
-"""They have the names and aliases that `hoodie.index.type` takes."""
+"""The kinds with the names and aliases that `hoodie.index.type` accepts."""
 
 
 def index_kind(options: Options) -> IndexKind:
-    """Return the kind of index that the options of a write name."""
-    return _named(options.get(write_config.INDEX_TYPE))
+    """Returns the kind of index that the options of a write name."""
+    return _kind_of_name(options.get(write_config.INDEX_TYPE))
 
 
 def open_index(lookup: KeyLookup) -> Index:
-    """Return the index of a write that looks keys up. Raises what `IndexKind.open` of its kind raises."""
-    opened = _named(lookup.settings.type).open
+    """Opens the index of a write that looks keys up. Raises the errors of `IndexKind.open`."""
+    opened = _kind_of_name(lookup.settings.type).open
     assert opened is not None, "the bucket index looks no keys up"
     return opened(lookup)
 
 
 def without_stored_keys() -> tuple[str, ...]:
-    """Return the kinds that a table without the column of record keys can have."""
+    """Returns the kinds that a table without the column of record keys can have."""
     return tuple(kind.name for kind in KINDS if not kind.needs_stored_keys)
 
 
-def _named(name: str) -> IndexKind:
+def _kind_of_name(name: str) -> IndexKind:
     return next(kind for kind in KINDS if name in (kind.name, *kind.aliases))

@@ -1,4 +1,4 @@
-"""The SIMPLE and BLOOM indexes: keys are looked up in base files (`HoodieSimpleIndex`, `HoodieBloomIndex`, their global
+"""The SIMPLE and BLOOM indexes, which look keys up in base files (`HoodieSimpleIndex`, `HoodieBloomIndex`, their global
 kinds, `HoodieKeyLookupHandle`, Apache Hudi 1.2.0).
 
 Logs are not read: a key that only a log deletes is still in its base file, and is found. Both indexes are exact; key
@@ -42,7 +42,7 @@ class FoundKeys:
     keys: RowNumbers
     """Their numbers, ascending."""
     positions: RowNumbers | None
-    """The row of the file that has each of them; None if a key is in several rows."""
+    """The row of each key in the file; None if a key is in several rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,9 @@ class BaseFileIndex:
     is_global: ClassVar[Literal[False]] = False
 
     def tag(self, rows: pa.Table, partition: PartitionPath, slices: Sequence[FileSlice]) -> TaggedRows:
-        """As `PartitionIndex.tag`. Of several file groups with a key, those whose logs have deleted it do not count: it
-        was inserted anew elsewhere, as merges do, and would come back. Apache Hudi 1.2.0 updates it in all of them."""
+        """Tags rows like `PartitionIndex.tag`. If several file groups have a key, those whose logs have deleted it do
+        not count: the key was inserted again elsewhere, as merges do, and would come back. Apache Hudi 1.2.0 updates it
+        in all of them."""
         check_index(slices, partition)
         encoded = combined(rows[RECORD_KEY]).dictionary_encode()
         distinct = len(encoded.dictionary)
@@ -76,7 +77,7 @@ class BaseFileIndex:
         return TaggedRows(rows, tuple(found), np.flatnonzero(~known[codes]), positions=positions)
 
     def find(self, keys: pa.StringArray, slices: Sequence[FileSlice]) -> list[tuple[FileSlice, FoundKeys]]:
-        """The slices whose base files hold some of the keys, with these keys.
+        """Finds the slices whose base files contain some of the keys, with these keys.
 
         Args:
             keys: distinct ones.
@@ -86,7 +87,7 @@ class BaseFileIndex:
         bases = [base for _, base in with_base]
         each = max(-(-len(bases) // (2 * self.threads)), 1)
         parts = [bases[at : at + each] for at in range(0, len(bases), each)]
-        hits = in_threads(lambda part: self._find(part, wanted), parts, self.threads)
+        hits = in_threads(lambda part: self._find_keys(part, wanted), parts, self.threads)
         return [
             (slice_, hit)
             for (slice_, _), hit in zip(with_base, chain.from_iterable(hits), strict=True)
@@ -96,8 +97,8 @@ class BaseFileIndex:
     def living(
         self, keys: pa.StringArray, found: Sequence[tuple[FileSlice, FoundKeys]], *, every: bool = False
     ) -> Iterator[tuple[FileSlice, FoundKeys]]:
-        """What `find` has found, without keys that logs have deleted, of those that several slices hold; or of `every`
-        key."""
+        """Yields the results of `find` without keys that logs have deleted, among the keys in several slices; or among
+        `every` key."""
         counts = np.zeros(len(keys), np.int64)
         for _, each in found:
             counts[each.keys] += 1
@@ -112,8 +113,8 @@ class BaseFileIndex:
                 positions = None if each.positions is None else each.positions[kept]
                 yield slice_, FoundKeys(each.keys[kept], positions)
 
-    def _find(self, bases: Sequence[BaseFile], wanted: TextSet) -> list[FoundKeys]:
-        """For each base file the distinct keys that it holds."""
+    def _find_keys(self, bases: Sequence[BaseFile], wanted: TextSet) -> list[FoundKeys]:
+        """Returns for each base file the distinct keys that it contains."""
         found = [FoundKeys(np.empty(0, np.int64), None) for _ in bases]
         if not len(wanted):
             return found
@@ -122,21 +123,21 @@ class BaseFileIndex:
                 footer = file.footer
                 if self.check_key is not None and footer.min_key:
                     self.check_key(base, footer.min_key)
-                candidates = self._candidates(wanted, footer)
+                candidates = self._candidate_keys(wanted, footer)
                 if not len(candidates):
                     continue
                 fields = self.settings.key_fields
                 batches = file.batches(key_columns(fields), batch_rows=_BATCH_ROWS)
                 keys = pa.chunked_array([keys_of(batch, fields) for batch in batches], wanted.texts.type)
             if len(candidates) > len(keys):
-                found[at] = _search(keys, wanted)
+                found[at] = _search_file(keys, wanted)
             else:  # a set of few keys takes less time to make
-                some = _search(keys, TextSet(wanted.texts.take(pa.array(candidates))))
+                some = _search_file(keys, TextSet(wanted.texts.take(pa.array(candidates))))
                 found[at] = replace(some, keys=candidates[some.keys])
         return found
 
-    def _candidates(self, wanted: TextSet, footer: BaseFileFooter) -> RowNumbers:
-        """Numbers of the distinct keys that a base file may hold, ascending."""
+    def _candidate_keys(self, wanted: TextSet, footer: BaseFileFooter) -> RowNumbers:
+        """Returns the numbers of the distinct keys that a base file may contain, ascending."""
         candidates = np.arange(len(wanted), dtype=np.int64)
         if self.settings.prune_by_ranges:
             mask = footer.in_range(wanted.texts)
@@ -161,7 +162,7 @@ class GlobalBaseFileIndex:
     is_global: ClassVar[Literal[True]] = True
 
     def searched(self, keys: pa.StringArray) -> SearchedIndex:
-        """As `GlobalIndex.searched`; reads every base file once.
+        """Looks keys up like `GlobalIndex.searched`; reads every base file once.
 
         Raises:
             ConfigError: a key is in several file groups, or a partition was written with another index.
@@ -194,12 +195,12 @@ class GlobalBaseFileIndex:
         return SearchedIndex(TextSet(keys), paths, ids)
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
-        """As `GlobalIndex.locate`."""
+        """Locates keys like `GlobalIndex.locate`."""
         return self.searched(keys.unique()).locate(keys)
 
 
 def open_base_files(lookup: KeyLookup) -> Index:
-    """Return the index of the base files of a partition, or of the table."""
+    """Opens the index of the base files of a partition, or of the table."""
     files = BaseFileIndex(lookup.state.storage, lookup.settings, lookup.threads, lookup.check_key, lookup.live)
     return GlobalBaseFileIndex(files, lookup.view) if lookup.settings.is_global else files
 
@@ -223,7 +224,7 @@ GLOBAL_BLOOM = IndexKind(
 
 
 def _rows_with(keys: RowNumbers, codes: RowNumbers, distinct: int) -> RowNumbers:
-    """Numbers of the rows with some of the distinct keys, ascending."""
+    """Returns the numbers of the rows with some of the distinct keys, ascending."""
     if len(codes) == distinct:  # keys are numbered as they first appear
         return keys
     hit = np.zeros(distinct, np.bool_)
@@ -231,8 +232,8 @@ def _rows_with(keys: RowNumbers, codes: RowNumbers, distinct: int) -> RowNumbers
     return np.flatnonzero(hit[codes])
 
 
-def _search(held: pa.ChunkedArray, keys: TextSet) -> FoundKeys:
-    """Those of some keys that a base file holds."""
+def _search_file(held: pa.ChunkedArray, keys: TextSet) -> FoundKeys:
+    """Finds some keys in those that a base file contains."""
     places = keys.find(held)
     rows = np.flatnonzero(places >= 0)
     some, first = np.unique(places[rows], return_index=True)

@@ -1,4 +1,4 @@
-"""The bucket index: the hash of a key chooses its file group, and nothing is looked up. Simple buckets are here.
+"""The bucket index: the hash of a key determines its file group, without a look-up. Contains the simple buckets.
 
 Sources: `HoodieSimpleBucketIndex`, `BucketIdentifier`, `SparkBucketIndexPartitioner`, Apache Hudi 1.2.0. The number of
 buckets and the hashed columns are not stored with a table; they are checked against its files.
@@ -33,24 +33,25 @@ from hudi_py.write.rows import KeyedRows, share_names
 
 _log = logging.getLogger(__name__)
 DEFAULT_BUCKETS = 256
-"""The number of buckets if options do not say, as in Apache Hudi."""
+"""The number of buckets unless options give another, as in Apache Hudi."""
 _CHECKED_FILES = 2
 _CHECKED_KEYS = 16
-"""First keys of a file without a bloom filter, whose footer does not have the least key and the greatest."""
+"""Number of first keys that are checked in a file without a bloom filter, whose footer lacks the least and the greatest
+key."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketIndex:
-    """A bucket index as the options of a write describe it. Pickles."""
+    """A bucket index as described by the options of a write. Pickles."""
 
     count: int
-    """Buckets in a partition; with consistent hashing, in a new one."""
+    """Buckets in a partition; with consistent hashing, in a new partition."""
     hashed: tuple[str, ...]
     """The hashed columns, in the order of the record key."""
     key_fields: tuple[str, ...]
     fixed_ids: bool = False
     """Whether the file id of a bucket follows from its number alone, so that writers that do not wait for each other
-    write to the same file group. With consistent hashing they do."""
+    write to the same file group. Always so with consistent hashing."""
     consistent: bool = False
     """Whether the table stores the buckets of each partition, which are split and merged."""
     rules: BucketRules | None = None
@@ -58,11 +59,11 @@ class BucketIndex:
     stores_keys: bool = True
     """Whether files have the record key."""
     rules_to_store: bool = False
-    """Whether the write is a table's first, which stores the rules."""
+    """Whether the write is the table's first one, which stores the rules."""
 
     @classmethod
     def of(cls, options: Options, config: TableConfig, *, non_blocking: bool = False) -> BucketIndex:
-        """The index that the options of a write describe.
+        """Returns the index that the options of a write describe.
 
         Raises:
             ConfigError: the table cannot have such buckets, or a hashed column is not part of the record key.
@@ -96,7 +97,8 @@ class BucketIndex:
         return cls(count, hashed, fields, non_blocking or consistent, consistent, rules, config.populates_meta_fields)
 
     def of_table(self, storage: Storage, timeline: Timeline) -> BucketIndex:
-        """With the rules that the table has: they prevail over those of the options (`HoodieSparkSqlWriter`, 1.2.0).
+        """Returns the index with the rules of the table, which take precedence over those of the options
+        (`HoodieSparkSqlWriter`, 1.2.0).
 
         Raises:
             CorruptFileError, ConfigError: see `stored_rules`.
@@ -116,51 +118,50 @@ class BucketIndex:
         return replace(self, rules_to_store=self.rules is not None and timeline.last_completed is None)
 
     def buckets_in(self, partition: str) -> int:
-        """The number of buckets of a partition."""
+        """Returns the number of buckets of a partition."""
         return self.count if self.rules is None else buckets_by_rule(self.rules, partition)
 
 
 class Buckets(Protocol):
-    """The buckets of a table's partitions, each of which has one file group. Methods are thread-safe."""
+    """The buckets of a table's partitions; each has one file group. Methods are thread-safe."""
 
     @property
     def fixed_ids(self) -> bool:
         """See `BucketIndex`. The first rows of a bucket then go to a log."""
 
     def numbers(self, keys: pa.StringArray, partition: str) -> npt.NDArray[np.int32]:
-        """The bucket of each key.
+        """Returns the bucket of each key.
 
         Raises:
             SchemaMismatchError: Apache Hudi could not find the bucket of a key.
         """
 
     def spread(self, keyed: KeyedRows) -> KeyedRows:
-        """Return the rows by bucket: the owner of a share (`share_names`) is the bucket's number."""
+        """Returns the rows by bucket: the owner of a share (`share_names`) is the bucket's number."""
 
     def new_file_id(self, number: int, partition: str, *, fixed: bool = True) -> FileId:
-        """The file id of a bucket that has no file group yet. `fixed`: if this index has such ids."""
+        """Returns the file id of a bucket that has no file group yet. `fixed`: if this index has such ids."""
 
     def replacing_file_id(self, number: int, partition: str) -> FileId:
-        """The file id of the file group that a write puts in the place of a bucket's."""
+        """Returns the file id of the file group with which a write replaces that of a bucket."""
 
     def replace(self, partition: str, file_ids: Collection[str] | None = None) -> None:
-        """Notes that the write replaces the file groups of all buckets of a partition, or only these. To be called
-        before rows are written if it is only some.
-        """
+        """Records that the write replaces the file groups of all buckets of a partition, or only these. Must be called
+        before rows are written if it replaces only some."""
 
     def after_commit(self) -> None:
-        """What is left to do when the write has completed."""
+        """Does what is left to do when the write has completed."""
 
     def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
-        """The slices of a partition by bucket.
+        """Returns the slices of a partition by bucket.
 
         Raises:
             ConfigError: they are not the buckets that the options describe.
         """
 
     def check_keys(self, slices: Mapping[int, FileSlice]) -> None:
-        """Compares the least and the greatest key of a few base files with the buckets of these files, which come from
-        `by_number`. A different number of buckets or other hashed columns put the same keys into other buckets.
+        """Compares the least and the greatest key of a few base files with the buckets of these files, as returned by
+        `by_number`. With a different number of buckets, or other hashed columns, the same keys belong to other buckets.
 
         Raises:
             ConfigError: a key does not belong into its file.
@@ -169,7 +170,7 @@ class Buckets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SimpleBuckets:
-    """Buckets by a number for all partitions, or by rules; see `Buckets`."""
+    """Buckets with one number for all partitions, or by rules; see `Buckets`."""
 
     index: BucketIndex
     storage: Storage
@@ -234,7 +235,7 @@ class SimpleBuckets:
 
 
 def check_file_keys(buckets: Buckets, index: BucketIndex, storage: Storage, slices: Mapping[int, FileSlice]) -> None:
-    """`Buckets.check_keys`."""
+    """Implements `Buckets.check_keys`."""
     files = [(number, slice_.base_file) for number, slice_ in slices.items() if slice_.base_file is not None]
     for own, base in files[:_CHECKED_FILES]:
         keys = _some_keys(storage, base.path, () if index.stores_keys else index.key_fields)
@@ -249,7 +250,7 @@ def check_file_keys(buckets: Buckets, index: BucketIndex, storage: Storage, slic
 
 
 def _some_keys(storage: Storage, path: str, virtual: Sequence[str]) -> pa.StringArray:
-    """`virtual`: the columns that make up the record key, if files do not store it."""
+    """Reads some keys of a file. `virtual`: the columns that form the record key, if files do not store it."""
     footer = read_footer(storage, path)
     if footer.min_key is not None and footer.max_key is not None:
         return pa.array([footer.min_key, footer.max_key], pa.string())
@@ -259,7 +260,7 @@ def _some_keys(storage: Storage, path: str, virtual: Sequence[str]) -> pa.String
 
 
 def spread_by_partition(buckets: Buckets, keyed: KeyedRows) -> KeyedRows:
-    """`Buckets.spread` where partitions have buckets of their own."""
+    """Implements `Buckets.spread` for partitions that have buckets of their own."""
     keys, paths = keyed.rows.column(0), keyed.partitions.dictionary_encode()
     codes, numbers = paths.indices.to_numpy(), np.empty(len(keys), np.int32)
     for code, path in enumerate(paths.dictionary.to_pylist()):
@@ -269,10 +270,10 @@ def spread_by_partition(buckets: Buckets, keyed: KeyedRows) -> KeyedRows:
 
 
 def joined(keyed: KeyedRows, numbers: npt.NDArray[np.int32]) -> KeyedRows:
-    """`Buckets.spread`, given the bucket of each row."""
+    """Implements `Buckets.spread`, given the bucket of each row."""
     return KeyedRows(keyed.rows, share_names(keyed.partitions, pa.array(numbers).cast(pa.string())))
 
 
 def mismatch(what: str, partition: str) -> ConfigError:
-    """Buckets that are not those which the options describe."""
+    """Builds the error for buckets that differ from those that the options describe."""
     return ConfigError(f"Cannot write to partition '{partition}' with {write_config.INDEX_TYPE.key}=BUCKET: {what}")

@@ -26,12 +26,12 @@ from hudi_py.write.rows import KeyedRows
 
 
 class ConsistentBuckets:
-    """The buckets of a table; see `Buckets`. Reads those of a partition once. Thread-safe."""
+    """The buckets of a table; see `Buckets`. Reads those of each partition once. Thread-safe."""
 
     fixed_ids = True
 
     def __init__(self, index: BucketIndex, view: FileSystemView, instant: str = "") -> None:
-        """`instant`: of the write, if it has begun."""
+        """Creates the buckets. `instant`: the instant of the write, if it has begun."""
         self._index = index
         self._instant = instant
         self._storage = view.state.storage
@@ -39,9 +39,9 @@ class ConsistentBuckets:
         self._view = view
         self._rings: dict[str, HashRing] = {}
         self._stored: set[str] = set()
-        """Partitions whose buckets the table has."""
+        """Partitions whose buckets are stored in the table."""
         self._renewed: dict[str, HashRing] = {}
-        """The buckets that partitions get from this write."""
+        """New buckets of partitions from this write."""
         self._lock = threading.Lock()
 
     def numbers(self, keys: pa.StringArray, partition: str) -> npt.NDArray[np.int32]:
@@ -51,9 +51,10 @@ class ConsistentBuckets:
         return spread_by_partition(self, keyed)
 
     def new_file_id(self, number: int, partition: str, *, fixed: bool = True) -> FileId:
-        """
+        """Returns the file id of a bucket, see `Buckets.new_file_id`.
+
         Raises:
-            ConfigError: not `fixed`: the file group of the bucket was replaced, and what is added to it is not seen.
+            ConfigError: not `fixed`, and the file group of the bucket was replaced: additions to it would not be seen.
             ConflictError: another write has made other buckets for the partition meanwhile.
         """
         ring = self.ring(partition)
@@ -64,26 +65,26 @@ class ConsistentBuckets:
                 "anew",
                 partition,
             )
-        self._store(ring)
+        self._store_first(ring)
         return ring.file_id(number)
 
     def replacing_file_id(self, number: int, partition: str) -> FileId:
-        return self._renew(partition, None).file_id(number)
+        return self._replace_ring(partition, None).file_id(number)
 
     def replace(self, partition: str, file_ids: Collection[str] | None = None) -> None:
-        self._renew(partition, file_ids)
+        self._replace_ring(partition, file_ids)
 
     def after_commit(self) -> None:
         for partition in self._renewed:
-            self._storage.touch(f"{_folder(partition)}/{self._instant}{COMMITTED_SUFFIX}")
+            self._storage.touch(f"{_metadata_folder(partition)}/{self._instant}{COMMITTED_SUFFIX}")
 
     def store(self, ring: HashRing) -> None:
-        """Stores the buckets that a partition gets from this write, and that count once it has completed.
+        """Stores the buckets that a partition gets from this write; they count once it has completed.
 
         Raises:
             ConflictError: it has stored others.
         """
-        path, content = f"{_folder(ring.partition)}/{ring.instant}{RING_SUFFIX}", ring.encode()
+        path, content = f"{_metadata_folder(ring.partition)}/{ring.instant}{RING_SUFFIX}", ring.encode()
         if not self._storage.put_if_absent(path, content) and self._storage.read(path) != content:
             raise ConflictError(
                 f"Cannot write to partition '{ring.partition}' of {self._storage.uri}: {path} has other hash buckets "
@@ -91,7 +92,7 @@ class ConsistentBuckets:
             )
         self._renewed[ring.partition] = ring
 
-    def _renew(self, partition: str, file_ids: Collection[str] | None) -> HashRing:
+    def _replace_ring(self, partition: str, file_ids: Collection[str] | None) -> HashRing:
         ring = self.ring(partition)
         with self._lock:
             if partition not in self._renewed:
@@ -114,7 +115,7 @@ class ConsistentBuckets:
         check_file_keys(self, self._index, self._storage, slices)
 
     def ring(self, partition: str) -> HashRing:
-        """The buckets of a partition before this write.
+        """Returns the buckets of a partition before this write.
 
         Raises:
             CorruptFileError: they cannot be read.
@@ -122,37 +123,38 @@ class ConsistentBuckets:
         with self._lock:
             found = self._rings.get(partition)
             if found is None:
-                found = self._loaded(partition)
+                found = self._load_ring(partition)
                 if found is not None:
                     self._stored.add(partition)
                 self._rings[partition] = found = found or HashRing.first(partition, self._index.count)
             return found
 
-    def _loaded(self, partition: str) -> HashRing | None:
-        """The buckets by the newest metadata that counts; None: the partition has none."""
-        folder = _folder(partition)
+    def _load_ring(self, partition: str) -> HashRing | None:
+        """Reads the buckets from the newest metadata that counts; None: the partition has none."""
+        folder = _metadata_folder(partition)
         names = self._storage.names(folder)
         committed = {name.partition(".")[0] for name in names if name.endswith(COMMITTED_SUFFIX)}
         for name in sorted((name for name in names if name.endswith(RING_SUFFIX)), reverse=True):
             path, instant = f"{folder}/{name}", name.partition(".")[0]
             ring = HashRing.decode(self._storage.read(path), f"{self._storage.uri}/{path}")
-            if instant == FIRST_INSTANT or instant in committed or self._counts(instant, ring):
+            if instant == FIRST_INSTANT or instant in committed or self._is_valid(instant, ring):
                 return ring
         return None
 
-    def _counts(self, instant: str, ring: HashRing) -> bool:
-        """Whether the clustering that wrote the metadata completed, which its file groups show once it is archived."""
+    def _is_valid(self, instant: str, ring: HashRing) -> bool:
+        """Returns whether the clustering that wrote the metadata completed, which its file groups show once it is
+        archived."""
         if self._timeline.find(instant) is not None or not self._timeline.is_committed(instant):
             return self._timeline.find(instant) in self._timeline.write_completed
         known = ring.by_file_id()
         return any(slice_.file_id in known for slice_ in self._view.latest_slices(PartitionPath(ring.partition)))
 
-    def _store(self, ring: HashRing) -> None:
+    def _store_first(self, ring: HashRing) -> None:
         """Stores the first buckets of a partition. They stay if the write fails, as Apache Hudi's do."""
         with self._lock:
             if ring.partition in self._stored:
                 return
-            path = f"{_folder(ring.partition)}/{FIRST_INSTANT}{RING_SUFFIX}"
+            path = f"{_metadata_folder(ring.partition)}/{FIRST_INSTANT}{RING_SUFFIX}"
             if not self._storage.put_if_absent(path, ring.encode()):
                 there = HashRing.decode(self._storage.read(path), f"{self._storage.uri}/{path}")
                 if there != ring:
@@ -163,5 +165,5 @@ class ConsistentBuckets:
             self._stored.add(ring.partition)
 
 
-def _folder(partition: str) -> str:
+def _metadata_folder(partition: str) -> str:
     return f"{HASHING_METADATA}/{partition}" if partition else HASHING_METADATA

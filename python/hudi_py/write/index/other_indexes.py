@@ -1,4 +1,4 @@
-"""Signs that a table is written with another index than the one that the options name."""
+"""Recognises tables that are written with another index than the one in the options."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hudi_py.write.index.consistent import ConsistentBuckets
 _BUCKET_ID = re.compile(r"000\d{5}-")
 """A file id of the bucket index begins with the bucket's number in eight digits. Random ids of eight digits occur (one
 in 43), but of those with three zeros first only one in 43,000."""
-"""Where a bucket index with changing numbers of buckets keeps its metadata."""
+"""The folder in which a bucket index with changing numbers of buckets keeps its metadata."""
 _CHECKED_PARTITIONS = 3
 
 
 def check_table_index(view: FileSystemView, buckets: Buckets | None = None) -> None:
-    """Refuses a table that is written with the bucket index, or with `buckets` one that is not, or has others. Checks a
-    few partitions of the newest write that wrote files: the partition being written may be new, and have no file groups
-    yet.
+    """Refuses a table that is written with the bucket index or, given `buckets`, one that is not or that has other
+    buckets. Checks a few partitions of the newest write that wrote files: the partition being written may be new, and
+    have no file groups yet.
 
     Raises:
         ConfigError: names the sign.
@@ -38,7 +38,7 @@ def check_table_index(view: FileSystemView, buckets: Buckets | None = None) -> N
         written.setdefault(PartitionPath(stat.partition_path), []).append(stat.file_id)
     for partition, file_ids in list(written.items())[:_CHECKED_PARTITIONS]:
         if buckets is None and not all(map(_BUCKET_ID.match, file_ids)):
-            continue  # its other file groups need not be listed
+            continue  # other file groups of the partition need not be listed
         slices = view.latest_slices(partition)
         if buckets is None:
             check_index(slices, partition, looks_up_keys=False)
@@ -47,7 +47,7 @@ def check_table_index(view: FileSystemView, buckets: Buckets | None = None) -> N
 
 
 def check_folder(storage: Storage, buckets: Buckets | None) -> None:
-    """Refuses a table with the folder of a bucket index unless `buckets` are such.
+    """Refuses a table with the folder of a bucket index unless `buckets` are of that kind.
 
     Raises:
         ConfigError: names the folder.
@@ -58,18 +58,18 @@ def check_folder(storage: Storage, buckets: Buckets | None) -> None:
     sign = f"it has a folder {BUCKET_INDEX}"
     if buckets is None:
         raise _other_index("the table", sign)
-    unknown = set(folders) - {_name(HASHING_METADATA), _name(BUCKET_RULES)}
+    unknown = set(folders) - {_index_name(HASHING_METADATA), _index_name(BUCKET_RULES)}
     if unknown:
         raise ConfigError(
             f"Cannot write to the table with hoodie.index.type=BUCKET: {sign} with {', '.join(sorted(unknown))}, which "
             "is of an unknown kind of buckets: write it with Apache Hudi"
         )
-    if _name(BUCKET_RULES) in folders and isinstance(buckets, ConsistentBuckets):
+    if _index_name(BUCKET_RULES) in folders and isinstance(buckets, ConsistentBuckets):
         raise ConfigError(
             "Cannot write to the table with hoodie.index.bucket.engine=CONSISTENT_HASHING: it has a folder "
             f"{BUCKET_RULES}, so its buckets are those of the simple bucket index; leave the option out"
         )
-    if _name(HASHING_METADATA) in folders and not isinstance(buckets, ConsistentBuckets):
+    if _index_name(HASHING_METADATA) in folders and not isinstance(buckets, ConsistentBuckets):
         raise ConfigError(
             "Cannot write to the table with hoodie.index.type=BUCKET and hoodie.index.bucket.engine=SIMPLE: it has a "
             f"folder {HASHING_METADATA}, so its buckets are those of consistent hashing; set "
@@ -77,12 +77,12 @@ def check_folder(storage: Storage, buckets: Buckets | None) -> None:
         )
 
 
-def _name(folder: str) -> str:
+def _index_name(folder: str) -> str:
     return folder.rpartition("/")[2]
 
 
 def check_index(slices: Iterable[FileSlice], partition: str, *, looks_up_keys: bool = True) -> None:
-    """Refuses a partition that was written by another index, whose keys these ones would not find.
+    """Refuses a partition that was written with another index, whose keys the given one would not find.
 
     With `looks_up_keys` False, for rows that are added without a look-up, only the bucket index's sign counts: all of
     its file groups must be buckets.

@@ -1,4 +1,4 @@
-"""What writes expect of an index: it finds the file groups that hold record keys."""
+"""The interface between writes and indexes: an index finds the file groups that contain record keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hudi_py.write.index.bucket import BucketIndex
 from hudi_py.write.rows import TaggedRows
 
 Live = Callable[[FileSlice, pa.Array], npt.NDArray[np.bool_]]
-"""Whether a slice has a row for each of some keys."""
+"""Returns whether a slice has a row for each of some keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +34,30 @@ class IndexSettings:
     type: str = "SIMPLE"
     """The kind of index (`hoodie.index.type`)."""
     is_global: bool = False
-    """Whether a key is in one partition of the table only."""
+    """Whether a key is in only one partition of the table."""
     by_record_index: bool = False
     """Whether keys are looked up in the record index."""
     reads_filters: bool = False
-    """Whether the bloom filters of base files are asked."""
+    """Whether the bloom filters of base files are consulted."""
     prune_by_ranges: bool = True
     """Whether only base files whose range of keys contains a key are searched."""
     moves_rows: bool = False
-    """Whether a row goes to its own partition when its key is in another one
-    (`hoodie.simple.index.update.partition.path` and those of other global indexes)."""
+    """Whether a row goes to its own partition if its key is in another one (`hoodie.simple.index.update.partition.path`
+    and the like for other global indexes)."""
     buckets: BucketIndex | None = None
-    """With BUCKET, which looks no keys up."""
+    """Set for BUCKET, which looks no keys up."""
     key_fields: tuple[str, ...] = ()
-    """The columns that make up the record key, if files do not store it."""
+    """The columns that form the record key, if files do not store it."""
 
     def uses_record_index(self, config: TableConfig) -> bool:
-        """Whether keys are looked up in the record index, which knows what logs have deleted. Where a table has none,
-        base files are searched instead of one by partition."""
+        """Returns whether keys are looked up in the record index, which knows what logs have deleted. If a table has
+        none, base files are searched instead of an index by partition."""
         return self.by_record_index and RECORD_INDEX in config.metadata_partitions
 
 
 @dataclass(frozen=True, slots=True)
 class KeyLookup:
-    """What an index is opened with."""
+    """The arguments with which an index is opened."""
 
     state: TableState
     view: FileSystemView
@@ -76,20 +76,21 @@ class IndexKind:
 
     name: str
     open: Callable[[KeyLookup], Index] | None
-    """None: the hash of a key tells its file group, and nothing is looked up."""
+    """None: the hash of a key determines its file group, and nothing is looked up."""
     is_global: bool = False
     """Whether keys are looked up in all partitions."""
     moves_rows: Option[bool] | None = None
     """The option by which rows whose key is in another partition move to their own; None: they never do."""
     by_record_index: bool = False
     reads_filters: bool = False
-    """Whether it asks the bloom filters of base files, which these have then whatever the options say."""
+    """Whether the index consults the bloom filters of base files, which are then always written, whatever the options
+    say."""
     needs_stored_keys: bool = True
-    """Whether it finds record keys in files, so that a table needs the column."""
+    """Whether the index finds record keys in files, so that a table needs the column."""
     aliases: tuple[str, ...] = ()
 
     def settings(self, options: Options, config: TableConfig, buckets: BucketIndex | None = None) -> IndexSettings:
-        """Return how a write with these options looks keys up."""
+        """Returns how a write with these options looks keys up."""
         return IndexSettings(
             self.name,
             self.is_global,
@@ -126,11 +127,11 @@ class GlobalIndex(Protocol):
     is_global: ClassVar[Literal[True]]
 
     def searched(self, keys: pa.StringArray) -> GlobalIndex:
-        """An index that has looked up these keys, which are all that it is asked for, at once."""
+        """Returns an index that has looked up these keys at once. It can only be asked for these."""
         ...
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
-        """Partition path and file id of each key, null for new keys."""
+        """Returns partition path and file id of each key, null for new keys."""
         ...
 
 
@@ -139,7 +140,7 @@ Index = PartitionIndex | GlobalIndex
 
 @dataclass(frozen=True, slots=True)
 class SearchedIndex:
-    """Where keys are that a global index has looked up."""
+    """The locations of keys that a global index has looked up."""
 
     keys: TextSet
     partitions: pa.StringArray
@@ -149,10 +150,10 @@ class SearchedIndex:
     is_global: ClassVar[Literal[True]] = True
 
     def searched(self, keys: pa.StringArray) -> SearchedIndex:
-        """As `GlobalIndex.searched`."""
+        """Looks keys up like `GlobalIndex.searched`."""
         return self
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
-        """As `GlobalIndex.locate`."""
+        """Locates keys like `GlobalIndex.locate`."""
         at = self.keys.places(keys)
         return self.partitions.take(at), self.file_ids.take(at)

@@ -1,4 +1,4 @@
-"""The record indexes: keys are looked up in the metadata table, and no base file is read.
+"""The record indexes, which look keys up in the metadata table, without reading base files.
 
 Sources: `SparkMetadataTableGlobalRecordLevelIndex`, `SparkMetadataTableRecordLevelIndex`, `HoodieIndexUtils`, Apache
 Hudi 1.2.0.
@@ -44,20 +44,20 @@ class _RecordIndex:
         self._groups: dict[str, frozenset[str]] = {}
         metadata.file_groups(RECORD_INDEX)  # read once, for all threads
 
-    def _places(self, keys: pa.StringArray, prefix: str | None = None) -> tuple[pa.StringArray, pa.StringArray]:
-        """Partition path and file id of each key, null for new keys."""
+    def _locate_keys(self, keys: pa.StringArray, prefix: str | None = None) -> tuple[pa.StringArray, pa.StringArray]:
+        """Returns partition path and file id of each key, null for new keys."""
         found = places_of(self._metadata, keys, prefix)
         both = pc.binary_join_element_wise(found.partitions, found.file_ids, "\0").dictionary_encode()
         # a loop over the file groups, which are few compared with the rows
         pairs = [text.partition("\0") for text in both.dictionary.to_pylist()]
-        stale = [number for number, (owner, _, file_id) in enumerate(pairs) if file_id not in self._ids(owner)]
+        stale = [number for number, (owner, _, file_id) in enumerate(pairs) if file_id not in self._file_ids(owner)]
         if not stale:
             return found.partitions, found.file_ids
         is_stale = pc.is_in(both.indices, value_set=pa.array(stale, both.indices.type))
         nothing = pa.scalar(None, pa.string())
         return pc.if_else(is_stale, nothing, found.partitions), pc.if_else(is_stale, nothing, found.file_ids)
 
-    def _ids(self, partition: str) -> frozenset[str]:
+    def _file_ids(self, partition: str) -> frozenset[str]:
         with self._lock:
             if partition not in self._groups:
                 slices = self._view.latest_slices(PartitionPath(partition))
@@ -76,12 +76,12 @@ class GlobalRecordIndex(_RecordIndex):
         return sum(map(len, self._metadata.file_groups(RECORD_INDEX).values()))
 
     def searched(self, keys: pa.StringArray) -> SearchedIndex:
-        """As `GlobalIndex.searched`."""
-        return SearchedIndex(TextSet(keys), *self._places(keys))
+        """Looks keys up like `GlobalIndex.searched`."""
+        return SearchedIndex(TextSet(keys), *self._locate_keys(keys))
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
-        """As `GlobalIndex.locate`."""
-        return self._places(keys)
+        """Locates keys like `GlobalIndex.locate`."""
+        return self._locate_keys(keys)
 
 
 class PartitionRecordIndex(_RecordIndex):
@@ -90,14 +90,14 @@ class PartitionRecordIndex(_RecordIndex):
     is_global: ClassVar[Literal[False]] = False
 
     def tag(self, rows: pa.Table, partition: PartitionPath, slices: Sequence[FileSlice]) -> TaggedRows:
-        """As `PartitionIndex.tag`."""
-        _, file_ids = self._places(combined(rows[RECORD_KEY]), partition_groups(partition))
+        """Tags rows like `PartitionIndex.tag`."""
+        _, file_ids = self._locate_keys(combined(rows[RECORD_KEY]), partition_groups(partition))
         return LocatedRows(rows, file_ids).tagged(slices)
 
 
 def open_record_index(lookup: KeyLookup) -> Index:
-    """Return the record index of a table. If it has none, one by partition is replaced by a look-up in base files, as
-    in Apache Hudi.
+    """Opens the record index of a table. If it has none, an index by partition is replaced by a look-up in base files,
+    as in Apache Hudi.
 
     Raises:
         ConfigError: the table has no record index, or one of the other kind.

@@ -1,5 +1,5 @@
-"""The one pipeline of writes: rows get their keys, keys their file groups, and shares of rows their files. What an
-operation does on the way is a row of `model.operation`."""
+"""The one pipeline of writes: rows get their keys, keys their file groups, and shares of rows their files. The
+properties of each operation are a row of `model.operation`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hudi_py.write.operations.tagging import tagged_input
 
 @dataclass(frozen=True, slots=True)
 class OperationResult:
-    """What an operation leaves to commit."""
+    """The part of an operation that is left to commit."""
 
     stats: list[WriteStat]
     """One for each file written."""
@@ -32,7 +32,7 @@ class OperationResult:
 
 
 def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:
-    """Write the files of an operation. Commit nothing.
+    """Writes the files of an operation. Commits nothing.
 
     Args:
         batches: incoming rows in normalised input types (`read_input`). A delete needs their key and partition columns
@@ -45,7 +45,7 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
     """
     try:
         with context.transaction.view.naming_lost_files():
-            return _run(context, batches, operation)
+            return _run_steps(context, batches, operation)
     except (FileNotFoundError, CorruptFileError) as error:
         transaction = context.transaction
         now = load_table_config(transaction.storage)
@@ -55,7 +55,7 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
         raise gone from error
 
 
-def _run(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:
+def _run_steps(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:
     if not operation.writes_files:
         return OperationResult([], deleted_groups(context, batches))
     replaced: dict[str, tuple[str, ...]] = {}
@@ -68,7 +68,7 @@ def _run(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Op
 
 
 def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> list[WriteStat]:
-    """Write the rows of an operation, whatever it replaces. Return a statistic for each file."""
+    """Writes the rows of an operation, whatever it replaces. Returns a statistic for each file."""
     settings = context.settings
     waits = operation.looks_up_keys or operation.traits.fills or settings.combines or context.buckets is not None
     if not waits:
@@ -78,12 +78,12 @@ def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch], operati
 
 
 def relied_on(context: WriteContext, operation: Operation) -> tuple[str, ...]:
-    """Return the partitions of the metadata table that an operation reads, and which must be there until its commit:
-    where files of them are gone already, keys would be taken for new."""
+    """Returns the partitions of the metadata table that an operation reads. They must exist until its commit: where
+    files are gone already, keys would be considered new."""
     uses = context.settings.index.uses_record_index(context.transaction.config)
     return (RECORD_INDEX,) if uses and context.settings.looks_up(operation) else ()
 
 
 def knows_keys(context: WriteContext, operation: Operation) -> bool:
-    """Whether an operation looks its keys up in all partitions."""
+    """Returns whether an operation looks its keys up in all partitions."""
     return context.settings.index.is_global and context.settings.looks_up(operation)

@@ -1,4 +1,4 @@
-"""Bulk insert: rows stream into new file groups, in bounded memory and without a look-up of their keys."""
+"""Bulk insert: streams rows into new file groups, in bounded memory and without a look-up of their keys."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hudi_py.write.placement.assign import MEGABYTE
 from hudi_py.write.rows import KeyedRows, PartitionedRows, sorted_by_key, split_by_partition
 
 CHUNK_BYTES = 48 * MEGABYTE
-"""Least bytes of the rows that a file gets at a time, where row groups are smaller. The rows of a partition with less
-go to one file."""
+"""Minimum bytes of the rows that a file gets at a time, if row groups are smaller. The rows of a partition with less go
+to one file."""
 META_BYTES = 64
-"""Most bytes of a row's meta columns besides its key, as long as they wait for their row group."""
+"""Maximum bytes of a row's meta columns besides its key, while they wait for their row group."""
 OPEN_FILES = 64
-"""Files being written at the same time; beyond that the least recently used one is completed."""
+"""Maximum number of files being written at the same time; beyond that, the least recently used one is completed."""
 
 
 def write_new_file_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> list[WriteStat]:
@@ -47,8 +47,8 @@ def write_new_file_groups(context: WriteContext, batches: Iterable[pa.RecordBatc
 def _by_partition(
     context: WriteContext, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[tuple[PartitionPath, pa.RecordBatch]]:
-    """The rows without a delete marker, as they come, or sorted."""
-    live = (_live(context, batch) for batch in batches)
+    """Yields the rows without a delete marker, in order of arrival or sorted."""
+    live = (_live_rows(context, batch) for batch in batches)
     if not context.settings.sort_by_key:
         for keyed in live:
             yield from split_by_partition(keyed.rows, keyed.partitions)
@@ -62,7 +62,7 @@ def _by_partition(
                     yield partition, step
 
 
-def _live(context: WriteContext, batch: pa.RecordBatch) -> KeyedRows:
+def _live_rows(context: WriteContext, batch: pa.RecordBatch) -> KeyedRows:
     keyed = context.keyed(batch)
     deletes = delete_marks(keyed.rows, context.settings.merge)
     if deletes.any():
@@ -87,7 +87,7 @@ class _Lane:
 
 class _Spreader:
     """Collects rows by partition and spreads chunks of them, each a row group, over files: over several files of a
-    partition only while all of them are busy. A context manager: leaving it by an error gives all files up."""
+    partition only while all of them are busy. A context manager: an error inside the block abandons all files."""
 
     def __init__(self, context: WriteContext) -> None:
         settings = context.settings
@@ -104,7 +104,7 @@ class _Spreader:
         self._clock = 0
         self._stats: list[WriteStat] = []
         self._changed = threading.Condition()
-        """Guards what is shared with the threads that write."""
+        """Guards the state that is shared with the threads that write."""
         self._written_bytes = 0
         """Bytes of the rows that are queued or being written."""
 
@@ -127,7 +127,7 @@ class _Spreader:
         for step in steps(rows):
             size = step.nbytes + META_BYTES * step.num_rows
             if self._sizes.get(partition, 0) + size > self._chunk_bytes and partition in self._held:
-                self._flush(partition)
+                self._flush_partition(partition)
             self._make_room(size)
             self._held.setdefault(partition, []).append(step)
             self._sizes[partition] = self._sizes.get(partition, 0) + size
@@ -135,15 +135,15 @@ class _Spreader:
 
     def finish(self) -> list[WriteStat]:
         for partition in list(self._held):
-            self._flush(partition)
+            self._flush_partition(partition)
         self._workers.results()
         for lane in self._open_lanes():
-            self._workers.submit(partial(self._close, lane))
+            self._workers.submit(partial(self._close_lane, lane))
         self._workers.results()
         return sorted(self._stats, key=lambda stat: stat.path)
 
     def _make_room(self, size: int) -> None:
-        """Wait until there is memory for some more rows; without chunks to wait for, write the largest partitions."""
+        """Waits until there is memory for more rows; without chunks to wait for, writes the largest partitions."""
         while self.num_bytes and self.num_bytes + size > self._budget:
             if not self._written_bytes:
                 self._flush_largest()
@@ -153,18 +153,18 @@ class _Spreader:
                 self._changed.wait_for(lambda: not self._written_bytes or self.num_bytes + size <= self._budget)
 
     def _flush_largest(self) -> None:
-        self._flush(max(self._sizes, key=self._sizes.__getitem__))
+        self._flush_partition(max(self._sizes, key=self._sizes.__getitem__))
 
-    def _flush(self, partition: PartitionPath) -> None:
+    def _flush_partition(self, partition: PartitionPath) -> None:
         batches, size = self._held.pop(partition), self._sizes.pop(partition)
-        lane = self._lane(partition)
+        lane = self._lane_for(partition)
         with self._changed:
             lane.queued += 1
             self._held_bytes -= size
             self._written_bytes += size
-        self._workers.submit(partial(self._write, lane, batches, size))
+        self._workers.submit(partial(self._queue_chunk, lane, batches, size))
 
-    def _lane(self, partition: PartitionPath) -> _Lane:
+    def _lane_for(self, partition: PartitionPath) -> _Lane:
         self._clock += 1
         lanes = self._lanes.setdefault(partition, [])
         with self._changed:
@@ -182,12 +182,12 @@ class _Spreader:
         if len(others) >= OPEN_FILES:
             idle = [lane for lane in others if not lane.queued]
             if idle:
-                self._close(min(idle, key=lambda lane: lane.used))
+                self._close_lane(min(idle, key=lambda lane: lane.used))
 
     def _open_lanes(self) -> list[_Lane]:
         return [lane for lanes in self._lanes.values() for lane in lanes if lane.handle is not None]
 
-    def _write(self, lane: _Lane, batches: list[pa.RecordBatch], size: int) -> None:
+    def _queue_chunk(self, lane: _Lane, batches: list[pa.RecordBatch], size: int) -> None:
         try:
             with lane.lock:
                 self._write_chunk(lane, batches)
@@ -202,14 +202,14 @@ class _Spreader:
         full = self._context.settings.packing.max_file_size
         for batch in _in_steps(batches):
             if lane.handle is not None and lane.handle.bytes_written >= full:
-                self._close(lane)
+                self._close_lane(lane)
             if lane.handle is None:
                 lane.handle = BaseFileHandle(self._context, lane.partition)
             lane.handle.write_new(batch)
         if lane.handle is not None:
             lane.handle.flush()
 
-    def _close(self, lane: _Lane) -> None:
+    def _close_lane(self, lane: _Lane) -> None:
         handle, lane.handle = lane.handle, None
         if handle is None:
             return
@@ -223,7 +223,7 @@ class _Spreader:
 
 
 def _in_steps(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of some thousand; small ones are put together, since each costs its calls."""
+    """Yields the rows in batches of some thousand; small ones are concatenated, because each batch costs calls."""
     some: list[pa.RecordBatch] = []
     for batch in batches:
         some.append(batch)

@@ -1,4 +1,4 @@
-"""The file groups that overwrites and deletions of partitions replace, by new ones or by nothing."""
+"""Determines the file groups that overwrites and deletions of partitions replace."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _log = logging.getLogger(__name__)
 
 
 def replaced_by(context: WriteContext, stats: Iterable[WriteStat]) -> dict[str, tuple[str, ...]]:
-    """Return the file groups that an overwrite of partitions replaces, if it wrote these files: those of the partitions
-    written to, or of the partitions that `hoodie.static.overwrite.partition.paths` names
+    """Returns the file groups that an overwrite of partitions replaces, if it wrote these files: those of the
+    partitions written to, or of the partitions that `hoodie.static.overwrite.partition.paths` names
     (`SparkInsertOverwriteCommitActionExecutor`, 1.2.0).
 
     Raises:
@@ -33,19 +33,19 @@ def replaced_by(context: WriteContext, stats: Iterable[WriteStat]) -> dict[str, 
 
 
 def deleted_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> dict[str, tuple[str, ...]]:
-    """Return the file groups of the partitions that `settings.deleted_partitions` names, or of the rows' partitions
+    """Returns the file groups of the partitions that `settings.deleted_partitions` names, or of the rows' partitions
     (`SparkDeletePartitionCommitActionExecutor`, 1.2.0). Their files stay until they are cleaned.
 
     Raises:
         ConflictError: a pending compaction, log compaction or clustering has file groups of them.
     """
     named = context.settings.deleted_partitions
-    partitions = _partitions_of(context, batches) if named is None else _named(context, named)
+    partitions = _partitions_of(context, batches) if named is None else _match_partitions(context, named)
     return groups_to_delete(context, partitions)
 
 
 def groups_to_delete(context: WriteContext, partitions: Sequence[PartitionPath]) -> dict[str, tuple[str, ...]]:
-    """Return the file groups of partitions that a write deletes. Raises what `deleted_groups` raises."""
+    """Returns the file groups of partitions that a write deletes. Raises the errors of `deleted_groups`."""
     _check_no_pending_compaction(context, partitions)
     return replaced_groups(context, partitions, "delete")
 
@@ -53,7 +53,7 @@ def groups_to_delete(context: WriteContext, partitions: Sequence[PartitionPath])
 def replaced_groups(
     context: WriteContext, partitions: Iterable[PartitionPath], verb: str
 ) -> dict[str, tuple[str, ...]]:
-    """Return the file groups of some partitions, by partition.
+    """Returns the file groups of some partitions, by partition.
 
     Args:
         verb: what the write does to them, for the error.
@@ -87,9 +87,9 @@ def _partitions_of(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> 
     return sorted(PartitionPath(path) for path in found)
 
 
-def _named(context: WriteContext, patterns: Sequence[str]) -> list[PartitionPath]:
-    """The table's partitions that match, where `*` stands for any text, as in `resolvePartitionWildcards` of Apache
-    Hudi 1.2.0."""
+def _match_partitions(context: WriteContext, patterns: Sequence[str]) -> list[PartitionPath]:
+    """Returns the table's partitions that match, where `*` stands for any text, as in `resolvePartitionWildcards` of
+    Apache Hudi 1.2.0."""
     known = context.transaction.view.partitions()
     found: set[str] = set()
     for pattern in patterns:

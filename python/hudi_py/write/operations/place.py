@@ -1,4 +1,4 @@
-"""Where the rows of a share go: to file groups that hold their keys, to small files, or to new file groups."""
+"""Places the rows of a share: in file groups that have their keys, in small files, or in new file groups."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from hudi_py.write.rows import (
 def place(
     context: WriteContext, operation: Operation, share: Share, rows: TaggedRows | UntaggedRows
 ) -> Iterable[Placed]:
-    """Yield the rows of a share by the file that they go to.
+    """Yields the rows of a share by the file that they go to.
 
     Raises:
         DuplicateKeyError: the table has a key, and the policy for duplicates is `fail`.
     """
     if isinstance(rows, UntaggedRows):
-        return _untagged(context, operation, share, rows)
+        return _place_untagged(context, operation, share, rows)
     if operation.traits.known == "delete":
-        return _deleted(context, rows)
+        return _place_deletes(context, rows)
     if operation.traits.known == "refuse":
-        return _untagged(context, operation, share, _unknown(context, share, rows))
-    placed = _merged_in_bucket(context, share, rows) if share.bucket else _merged(context, operation, share, rows)
+        return _place_untagged(context, operation, share, _unknown_rows(context, share, rows))
+    placed = _merged_in_bucket(context, share, rows) if share.bucket else _place_merged(context, operation, share, rows)
     return placed if rows.alive else (_with_new_apart(context, each) for each in placed)
 
 
@@ -61,8 +61,8 @@ def write_shares(
     rows_of: Callable[[Share], TaggedRows | UntaggedRows],
     names: Iterable[PartitionPath] | None = None,
 ) -> list[WriteStat]:
-    """Write the rows of each share, those of several partitions at a time if there is little to write to a remote
-    storage. Return when all files are written, with a statistic for each.
+    """Writes the rows of each share; shares of several partitions at a time if there is little to write to a remote
+    storage. Returns a statistic for each file when all are written.
 
     Args:
         held: the input.
@@ -81,7 +81,7 @@ def write_shares(
     for name in held.partitions if names is None else names:
         shares.setdefault(split_share(name)[0], []).append(name)
     context.transaction.view.lister.prefetch(list(shares))
-    threads = _threads(context, held, shares)
+    threads = _num_threads(context, held, shares)
     workers: Workers[list[WriteStat]] = Workers(threads, at_most=threads + 1, max_bytes=context.settings.waiting_bytes)
 
     def write(path: PartitionPath) -> None:
@@ -96,8 +96,9 @@ def write_shares(
     return sorted(stats, key=lambda stat: stat.path)
 
 
-def _threads(context: WriteContext, held: PartitionedRows, partitions: Iterable[PartitionPath]) -> int:
-    """As many as the settings say; more for small files on a remote storage, where they mostly wait for answers."""
+def _num_threads(context: WriteContext, held: PartitionedRows, partitions: Iterable[PartitionPath]) -> int:
+    """Returns the number of threads: as in the settings, or more for small files on a remote storage, where they mostly
+    wait for responses."""
     transaction, threads = context.transaction, context.settings.threads
     if transaction.storage.is_local or context.settings.get(write_config.WRITE_THREADS):
         return threads
@@ -108,14 +109,14 @@ def _threads(context: WriteContext, held: PartitionedRows, partitions: Iterable[
 
 
 def live_rows(batch: pa.RecordBatch, context: WriteContext) -> pa.RecordBatch:
-    """Return the rows without a delete marker. Deletes among inserts have nothing to remove, and must not get into
+    """Returns the rows without a delete marker. Deletes among inserts have nothing to remove, and must not get into
     base files."""
     deletes = delete_marks(batch, context.settings.merge)
     return batch.filter(pa.array(~deletes)) if deletes.any() else batch
 
 
-def _untagged(context: WriteContext, operation: Operation, share: Share, rows: UntaggedRows) -> Iterator[Placed]:
-    """Rows that are added whether their keys are known or not."""
+def _place_untagged(context: WriteContext, operation: Operation, share: Share, rows: UntaggedRows) -> Iterator[Placed]:
+    """Yields rows that are added whether or not their keys are known."""
     bucket = share.bucket
     if bucket is not None and bucket.slice_ is not None and context.transaction.config.is_mor:
         yield ChangedSlice(bucket.slice_, pa.Table.from_batches(list(rows.batches()), context.row_schema))
@@ -123,7 +124,7 @@ def _untagged(context: WriteContext, operation: Operation, share: Share, rows: U
     marked = sum(int(delete_marks(batch, context.settings.merge).sum()) for batch in rows.batches())
 
     def window(start: int, count: int) -> Iterator[pa.RecordBatch]:
-        return _window((live_rows(batch, context) for batch in rows.batches()), start, count)
+        return _slice_batches((live_rows(batch, context) for batch in rows.batches()), start, count)
 
     by_key = not context.settings.get(write_config.ALLOW_DUPLICATES_ON_INSERT)
     start = 0
@@ -134,8 +135,8 @@ def _untagged(context: WriteContext, operation: Operation, share: Share, rows: U
         yield NewGroup(some, target.file_id) if slice_ is None else FilledFile(slice_, some, by_key=by_key)
 
 
-def _window(batches: Iterator[pa.RecordBatch], start: int, count: int) -> Iterator[pa.RecordBatch]:
-    """Rows `start` to `start + count` of the batches."""
+def _slice_batches(batches: Iterator[pa.RecordBatch], start: int, count: int) -> Iterator[pa.RecordBatch]:
+    """Yields rows `start` to `start + count` of the batches."""
     end = start + count
     at = 0
     for batch in batches:
@@ -147,8 +148,8 @@ def _window(batches: Iterator[pa.RecordBatch], start: int, count: int) -> Iterat
             return
 
 
-def _deleted(context: WriteContext, tagged: TaggedRows) -> Iterator[Placed]:
-    """Known keys are deleted whatever their ordering value; unknown ones are ignored."""
+def _place_deletes(context: WriteContext, tagged: TaggedRows) -> Iterator[Placed]:
+    """Deletes known keys, whatever their ordering value; ignores unknown ones."""
     keys = combined(tagged.rows[RECORD_KEY])
     for slice_, numbers in tagged.found:
         deleted = keys.take(pa.array(numbers))
@@ -158,8 +159,8 @@ def _deleted(context: WriteContext, tagged: TaggedRows) -> Iterator[Placed]:
         yield ChangedSlice(slice_, nothing, deleted=deleted, positions=tagged.positions.get(slice_.file_id))
 
 
-def _unknown(context: WriteContext, share: Share, tagged: TaggedRows) -> UntaggedRows:
-    """Rows whose key the table does not have."""
+def _unknown_rows(context: WriteContext, share: Share, tagged: TaggedRows) -> UntaggedRows:
+    """Returns the rows whose key the table does not have."""
     known = [numbers[0] for _, numbers in tagged.found if len(numbers)]
     if known and context.settings.insert_duplicates == "fail":
         key = tagged.rows[RECORD_KEY][int(min(known))].as_py()
@@ -169,13 +170,14 @@ def _unknown(context: WriteContext, share: Share, tagged: TaggedRows) -> Untagge
             "upsert",
             key=key,
         )
-    return UntaggedRows.of(_taken(tagged.rows, tagged.new))
+    return UntaggedRows.of(_take_rows(tagged.rows, tagged.new))
 
 
-def _merged(context: WriteContext, operation: Operation, share: Share, tagged: TaggedRows) -> Iterator[Placed]:
-    """Rows with known keys replace the stored ones, or delete them by a delete marker; the others are inserted."""
+def _place_merged(context: WriteContext, operation: Operation, share: Share, tagged: TaggedRows) -> Iterator[Placed]:
+    """Yields updates and inserts: rows with known keys replace the stored ones, or delete them by a delete marker; the
+    others are inserted."""
     rows = tagged.rows
-    inserts = _taken(rows, _live(context, tagged))
+    inserts = _take_rows(rows, _live_inserts(context, tagged))
     small: dict[FileId, pa.Table] = {}
     start = 0
     for target in share.assign(inserts.num_rows, operation):
@@ -192,7 +194,7 @@ def _merged(context: WriteContext, operation: Operation, share: Share, tagged: T
         leaving = tagged.leaving.get(slice_.file_id)
         changed[slice_.file_id] = ChangedSlice(
             slice_,
-            _taken(rows, numbers),
+            _take_rows(rows, numbers),
             deleted=None if leaving is None else keys.take(pa.array(leaving)),
             positions=None if leaving is not None and len(leaving) else tagged.positions.get(slice_.file_id),
         )
@@ -205,12 +207,13 @@ def _merged(context: WriteContext, operation: Operation, share: Share, tagged: T
 
 
 def _merged_in_bucket(context: WriteContext, share: Share, tagged: TaggedRows) -> Iterator[Placed]:
-    """As `_merged`. New rows go to the file group of the bucket, into a log if the table has logs."""
-    rows, new, bucket = tagged.rows, _live(context, tagged), share.bucket
+    """Does the same as `_place_merged` in a bucket. New rows go to the file group of the bucket, into a log if the
+    table has logs."""
+    rows, new, bucket = tagged.rows, _live_inserts(context, tagged), share.bucket
     assert bucket is not None
-    if bucket.slice_ is None or (tagged.alive and not bucket.slice_.size):  # statements make a base file in any case
+    if bucket.slice_ is None or (tagged.alive and not bucket.slice_.size):  # statements create a base file in any case
         if len(new):
-            some = _taken(rows, new)
+            some = _take_rows(rows, new)
             yield NewGroup(some.to_batches, bucket.file_id, some.nbytes)
         return
     apart = context.settings.updated_columns is not None and len(new)
@@ -220,21 +223,21 @@ def _merged_in_bucket(context: WriteContext, share: Share, tagged: TaggedRows) -
     if len(changed) or apart or leaving is not None:
         yield ChangedSlice(
             bucket.slice_,
-            _taken(rows, changed),
-            new=_taken(rows, new) if apart else None,
+            _take_rows(rows, changed),
+            new=_take_rows(rows, new) if apart else None,
             deleted=None if leaving is None else combined(rows[RECORD_KEY]).take(pa.array(leaving)),
         )
 
 
 def _with_new_apart(context: WriteContext, placed: Placed) -> Placed:
-    """Rows for a file group, new ones apart where updates set some columns: of a row that only sets columns, readers
-    expect that the file group has it, or a row that a log has deleted would come back."""
+    """Separates new rows for a file group where updates set only some columns: readers expect that the file group has
+    the row of an update that only sets columns, or a row that a log has deleted would come back."""
     if context.settings.updated_columns is None or not isinstance(placed, ChangedSlice):
         return placed
     slice_, rows = placed.slice_, placed.updates
     keys, reader = combined(rows[RECORD_KEY]), context.key_reader()
     doubtful = keys.unique()
-    if context.buckets is None and slice_.base_file is not None:  # which was found to have the keys
+    if context.buckets is None and slice_.base_file is not None:  # the index has found the keys there
         if not slice_.log_files:
             return placed
         doubtful = doubtful.filter(pc.is_in(doubtful, value_set=reader.deleted_by(slice_.log_files)))
@@ -250,13 +253,13 @@ def _with_new_apart(context: WriteContext, placed: Placed) -> Placed:
     return replace(placed, updates=known, new=new if new.num_rows else None)
 
 
-def _live(context: WriteContext, tagged: TaggedRows) -> RowNumbers:
-    """The rows with new keys that delete nothing, as there is nothing for them to delete."""
+def _live_inserts(context: WriteContext, tagged: TaggedRows) -> RowNumbers:
+    """Returns the rows with new keys that delete nothing, because there is nothing for them to delete."""
     new = tagged.new
     return new[~delete_marks(tagged.rows, context.settings.merge)[new]] if len(new) else new
 
 
-def _taken(rows: pa.Table, numbers: RowNumbers) -> pa.Table:
-    """Some rows in this order; if these are all rows as they are, they are not copied."""
+def _take_rows(rows: pa.Table, numbers: RowNumbers) -> pa.Table:
+    """Returns some rows in this order; if these are all rows in their order, they are not copied."""
     whole = len(numbers) == rows.num_rows and np.array_equal(numbers, np.arange(len(numbers)))
     return rows if whole else rows.take(pa.array(numbers)).combine_chunks()

@@ -1,4 +1,5 @@
-"""From shares of rows to files: a share holds the rows of a partition, or those for one file group or bucket in it."""
+"""Turns shares of rows into files: a share holds the rows of a partition, or those for one file group or bucket in
+it."""
 
 from __future__ import annotations
 
@@ -36,10 +37,11 @@ T = TypeVar("T")
 
 class Workers(Generic[T]):
     """A pool with a bounded queue, so that the rows of queued tasks do not pile up in memory. A context manager:
-    leaving it cancels what has not begun and waits for the rest. `submit` is thread-safe."""
+    leaving it cancels tasks that have not begun and waits for the others. `submit` is thread-safe."""
 
     def __init__(self, threads: int, *, at_most: int, max_bytes: int | None = None) -> None:
-        """
+        """Creates the pool.
+
         Args:
             at_most: tasks running or queued; `submit` blocks beyond that.
             max_bytes: bytes that these hold. A task that holds more runs alone.
@@ -60,7 +62,7 @@ class Workers(Generic[T]):
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def submit(self, task: Callable[[], T], size: int = 0) -> None:
-        """Queue a task that holds `size` bytes. Raise what an earlier one raised."""
+        """Queues a task that holds `size` bytes. Raises the error of an earlier task."""
         with self._changed:
             self._changed.wait_for(lambda: self._has_room(size))
             self._sizes.append(size)
@@ -88,16 +90,17 @@ class Workers(Generic[T]):
         return not self._sizes or (fits and len(self._sizes) < self._at_most)
 
     def results(self) -> list[T]:
-        """The results of all tasks once they are done, in no particular order; raises what one of them raised."""
+        """Returns the results of all tasks once they are done, in no particular order; raises the error of any of
+        them."""
         self._results += [future.result() for future in self._running]
         self._running = []
         return self._results
 
 
 TO_MAKE = "+"
-"""Begins the owner of a share for a new file group; its number among them follows."""
+"""Prefix of the owner of a share for a new file group; its number among the new file groups follows."""
 _OVERFILL = 1.25
-"""Keys are spread by hash, so that a file may get somewhat more rows than planned rather than leave a tiny one over."""
+"""Keys are spread by hash, so a file may get somewhat more rows than planned, rather than leave a tiny file over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +108,18 @@ class Bucket:
     """The bucket of a share."""
 
     slice_: FileSlice | None
-    """What the bucket has; None if it has nothing yet. Without files where its first rows go to a log."""
+    """The slice of the bucket; None if it has nothing yet. It has no files if the first rows of the bucket go to a
+    log."""
     file_id: FileId
     """The id of its file group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What is written together: the rows of a partition, or of a file group or bucket in it."""
+    """Rows that are written together: those of a partition, or of a file group or bucket in it."""
 
     name: PartitionPath
-    """Under which its rows are held, see `split_share`."""
+    """The name under which its rows are held, see `split_share`."""
     owner: str | None
     """A file group, the number of a new one after `TO_MAKE`, or the number of a bucket; None for a whole partition."""
     partition: PartitionWriter
@@ -133,16 +137,16 @@ class Share:
 
     @property
     def file_group(self) -> FileId | None:
-        """The file group whose rows these are, if it is there already."""
+        """The file group to which these rows belong, if it exists already."""
         there = self.bucket is None and self.owner is not None and not self.owner.startswith(TO_MAKE)
         return FileId(str(self.owner)) if there else None
 
     def slice_of(self, target: InsertBucket) -> FileSlice | None:
-        """Return the slice that takes new rows; None if they go to a new file group."""
+        """Returns the slice that takes new rows; None if they go to a new file group."""
         return None if target.file_id is None else self.slices.get(target.file_id)
 
     def assign(self, num_rows: int, operation: Operation) -> list[InsertBucket]:
-        """Return where new rows go: to the bucket, or to the file group of the share as far as it has room. Those of a
+        """Assigns new rows to files: to the bucket, or to the file group of the share as far as it has room. Rows of a
         whole partition go to small files first, if the operation fills them, then to new file groups."""
         if not num_rows:
             return []
@@ -172,17 +176,17 @@ class PartitionWriter:
         self._clustering = _groups_of(view.pending_clustering, path)
 
     def shares(self, names: Iterable[PartitionPath], operation: Operation) -> list[Share]:
-        """Return the shares of these names, buckets by their numbers."""
+        """Returns the shares with these names; buckets by their numbers."""
         index, owners = self._context.buckets, [(name, split_share(name)[1]) for name in names]
         if index is None:
             return [Share(name, owner, self, None) for name, owner in owners]
         slices = {} if operation.overwrites else index.by_number(self.slices.values(), self.path)
         numbers = sorted((int(owner), name) for name, owner in owners if owner is not None)
-        return [Share(name, str(number), self, self._bucket(number, slices, operation)) for number, name in numbers]
+        return [Share(name, str(number), self, self._bucket_of(number, slices, operation)) for number, name in numbers]
 
-    def _bucket(self, number: int, slices: dict[int, FileSlice], operation: Operation) -> Bucket:
-        """The bucket of a number. Where writers do not wait for each other its first rows go to a log, as a base file
-        could be made by one of them only."""
+    def _bucket_of(self, number: int, slices: dict[int, FileSlice], operation: Operation) -> Bucket:
+        """Returns the bucket with a number. If writers do not wait for each other, its first rows go to a log, because
+        only one of them could create a base file."""
         index, slice_, transaction = self._context.buckets, slices.get(number), self._context.transaction
         assert index is not None
         if slice_ is not None:
@@ -192,14 +196,14 @@ class PartitionWriter:
         else:
             file_id = index.new_file_id(number, self.path)
         if (self.path, file_id) in transaction.view.replaced:
-            # what is added to a replaced group is not seen
+            # additions to a replaced group would not be seen
             file_id = index.new_file_id(number, self.path, fixed=False)
         if index.fixed_ids and not operation.overwrites:
             slice_ = FileSlice(self.path, file_id, transaction.instant, None)
         return Bucket(slice_, file_id)
 
     def assign(self, num_rows: int, file_group: FileId | None, *, whole: bool, fills: bool) -> list[InsertBucket]:
-        """Return the files for new rows of the partition, if they are its `whole` input, or of one file group."""
+        """Assigns new rows of the partition, if they are its `whole` input, or of one file group, to files."""
         packing, size = self._context.settings.packing, self._record_size()
         if whole:
             return assign_inserts(num_rows, fillable(self._context, self.path) if fills else [], packing, size)
@@ -210,8 +214,8 @@ class PartitionWriter:
         return [*found, *even_files(num_rows - sum(each.num_rows for each in found), packing, size)]
 
     def write(self, placed: Placed) -> None:
-        """Write the next version of a file group, or a new one. In a merge-on-read table the next version is a log
-        file, unless a small file takes new rows: then it is rewritten, updates included
+        """Writes the next version of a file group, or a new one. In a merge-on-read table the next version is a log
+        file, unless a small file takes new rows: then it is rewritten, including updates
         (`BaseSparkDeltaCommitActionExecutor.handleUpdate`).
 
         Raises:
@@ -226,14 +230,14 @@ class PartitionWriter:
             what = "update or delete rows of"
             raise pending_clustering_conflict(context.transaction.view, what, self.path, file_id)
         if isinstance(placed, FilledFile):
-            self._submit(partial(_filled, context, placed), placed.num_bytes)
+            self._submit(partial(_fill_file, context, placed), placed.num_bytes)
         elif context.transaction.config.is_mor:
-            self._append(placed)
+            self._append_changes(placed)
         else:
             new = () if placed.new is None else placed.new.to_batches()
-            self._submit(lambda: [_rewritten(context, placed.slice_, placed, new)], placed.num_bytes)
+            self._submit(lambda: [_rewrite_file(context, placed.slice_, placed, new)], placed.num_bytes)
 
-    def _append(self, placed: ChangedSlice) -> None:
+    def _append_changes(self, placed: ChangedSlice) -> None:
         if not placed.updates.num_rows and placed.new is None and placed.deleted is None:
             return
         target = self._for_write.get(placed.slice_.file_id, placed.slice_)
@@ -243,7 +247,7 @@ class PartitionWriter:
         self._submit(lambda: [append()], placed.num_bytes)
 
     def _notes_positions(self, slice_: FileSlice) -> bool:
-        """Whether logs get record positions, by which readers find the rows of the base file without its keys
+        """Returns whether logs get record positions, by which readers find the rows of the base file without its keys
         (`HoodieAppendHandle.addRecordPositionsIfRequired`, 1.2.0)."""
         settings, base = self._context.settings, slice_.base_file
         return (
@@ -256,7 +260,8 @@ class PartitionWriter:
         )
 
     def _next_log_version(self, target: FileSlice) -> int:
-        """The first version that no log file of the slice has, those of failed writes included (table version 6)."""
+        """Returns the first version that no log file of the slice has, including logs of failed writes (table version
+        6)."""
         if self._context.transaction.config.logs_named_by_instant:
             return 1
         return self._log_versions.get((target.file_id, target.base_instant), 0) + 1
@@ -273,14 +278,14 @@ class PartitionWriter:
         return greatest
 
 
-def _filled(context: WriteContext, placed: FilledFile) -> list[WriteStat]:
+def _fill_file(context: WriteContext, placed: FilledFile) -> list[WriteStat]:
     if not placed.by_key:
-        return [_rewritten(context, placed.slice_, placed.changes, placed.rows())]
+        return [_rewrite_file(context, placed.slice_, placed.changes, placed.rows())]
     updates = updates_of(pa.Table.from_batches(list(placed.rows()), context.row_schema), context)
     return [merge_base_file(context, placed.slice_, updates, keys_tagged=False)]
 
 
-def _rewritten(
+def _rewrite_file(
     context: WriteContext, slice_: FileSlice, changes: ChangedSlice | None, rows: Iterable[pa.RecordBatch]
 ) -> WriteStat:
     updates = None if changes is None else updates_of(changes.updates, context, deleted=changes.deleted)
@@ -288,7 +293,7 @@ def _rewritten(
 
 
 def fillable(context: WriteContext, path: PartitionPath) -> list[FileSlice]:
-    """Return the small files of a partition, which take new rows, as `small_files`."""
+    """Returns the small files of a partition that take new rows, see `small_files`."""
     view = context.transaction.view
     return small_files(
         view.latest_slices(path),
@@ -299,7 +304,7 @@ def fillable(context: WriteContext, path: PartitionPath) -> list[FileSlice]:
 
 
 def measured_record_size(context: WriteContext) -> int | None:
-    """Return the bytes of a row in the commits that the write saw."""
+    """Returns the average bytes of a row in the commits that the write saw."""
     storage, timeline = context.transaction.storage, context.transaction.timeline
     commits = (
         (instant.action, read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True))
@@ -310,7 +315,7 @@ def measured_record_size(context: WriteContext) -> int | None:
 
 
 def pending_clustering_conflict(view: FileSystemView, what: str, partition: str, file_id: str) -> ConflictError:
-    """Return the error of a write to a file group that a pending clustering is about to replace."""
+    """Builds the error of a write to a file group that a pending clustering is about to replace."""
     return ConflictError(
         f"Cannot {what} file group {file_id} in partition '{partition}': the pending clustering "
         f"{view.pending_clustering[partition, file_id]} is about to replace it; run it (resize_buckets if it "

@@ -1,4 +1,4 @@
-"""Tags incoming rows: they are held by share, and the file groups of their keys are found.
+"""Tags incoming rows: holds them by share, and finds the file groups of their keys.
 
 Where an index over all partitions finds keys, and merges make a row of two versions, rows are merged on their way: only
 the row that is made says where it goes (`HoodieIndexUtils.mergeForPartitionUpdatesAndDeletionsIfNeeded`, 1.2.0).
@@ -62,18 +62,18 @@ class TaggedInput:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """Rows whose keys an index has found, or finds, by the partitions that they are written to."""
+    """Rows whose keys an index has looked up, or will, by the partitions that they are written to."""
 
     held: PartitionedRows
     tagged: Callable[[PartitionPath, Sequence[FileSlice]], TaggedRows]
-    """Given a partition and its latest slices."""
+    """Called with a partition and its latest slices."""
 
 
 @contextmanager
 def tagged_input(
     context: WriteContext, operation: Operation, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[TaggedInput]:
-    """Read the input of a write, and find the file groups of its keys as far as the operation needs them.
+    """Reads the input of a write, and finds the file groups of its keys as far as the operation needs them.
 
     Raises:
         ConfigError: the table is written with another index.
@@ -105,7 +105,7 @@ def tagged_input(
 def not_looked_up(
     context: WriteContext, operation: Operation, share: Share, rows: UntaggedRows
 ) -> TaggedRows | UntaggedRows:
-    """Return the rows of a share whose keys no index looks up: combined, sorted, and tagged by their bucket."""
+    """Returns the rows of a share whose keys no index looks up: combined, sorted, and tagged by their bucket."""
     settings, bucket = context.settings, share.bucket if operation.looks_up_keys else None
     combines = settings.combines and operation.takes_whole_rows
     if not (combines or settings.sort_by_key or bucket is not None):
@@ -127,7 +127,7 @@ def not_looked_up(
 def look_up(
     context: WriteContext, operation: Operation, rows: Iterable[KeyedRows], schema: pa.Schema, *, one_per_key: bool
 ) -> Iterator[LookedUp]:
-    """Look up the keys of rows in the index of the write, in one process or in a task.
+    """Looks up the keys of rows in the index of the write, in one process or in a task.
 
     Args:
         schema: of the rows; with `PLACE` if they have their places in the input already, which they then keep.
@@ -138,7 +138,7 @@ def look_up(
     """
     index = index_of(context)
     if index.is_global:
-        with _everywhere(context, index, operation, rows, schema, one_per_key=one_per_key) as found:
+        with _look_up_everywhere(context, index, operation, rows, schema, one_per_key=one_per_key) as found:
             yield found
         return
     with held_rows(context, rows, schema) as held:
@@ -153,7 +153,7 @@ def look_up(
 
 
 @contextmanager
-def _everywhere(
+def _look_up_everywhere(
     context: WriteContext,
     index: GlobalIndex,
     operation: Operation,
@@ -162,7 +162,7 @@ def _everywhere(
     *,
     one_per_key: bool,
 ) -> Iterator[LookedUp]:
-    """Look keys up in all partitions. Where the index moves rows, updates go to their own partition if their key is in
+    """Looks keys up in all partitions. If the index moves rows, updates go to their own partition if their key is in
     another one."""
     merge, has_places = context.settings.merge, PLACE.name in schema.names
     moves = operation.traits.known == "update" and context.settings.index.moves_rows
@@ -171,7 +171,7 @@ def _everywhere(
     own = schema
     if (one_per_key or merges) and not has_places:
         rows, schema = placed(rows), pa.schema([*schema, PLACE])
-    # what is merged has lost its place already
+    # merged rows have lost their place already
     packed = LocatedRows.packed_schema(own if merges else schema, moves=whole)
 
     def found(held: PartitionedRows, losing: Mapping[PartitionPath, pa.Array], unique: bool) -> LookedUp:
@@ -200,7 +200,7 @@ def _everywhere(
 
 @contextmanager
 def held_rows(context: WriteContext, rows: Iterable[KeyedRows], schema: pa.Schema) -> Iterator[PartitionedRows]:
-    """Hold the whole input by share. `schema`: of the rows."""
+    """Holds the whole input by share. `schema`: the schema of the rows."""
     with PartitionedRows(schema, context.settings.waiting_bytes) as held:
         context.progress.phase("reading")
         for keyed in rows:
@@ -212,13 +212,13 @@ def held_rows(context: WriteContext, rows: Iterable[KeyedRows], schema: pa.Schem
 
 
 def _distinct_keys(held: PartitionedRows) -> pa.StringArray:
-    """The record keys of all rows, which are their first column."""
+    """Returns the record keys of all rows, which are their first column."""
     keys = [batch.column(0) for partition in held.partitions for batch in held.batches(partition)]
     return pa.chunked_array(keys, pa.string()).unique()
 
 
 def index_of(context: WriteContext) -> Index:
-    """Return the index of a write, as of what the write sees."""
+    """Opens the index of a write, as of the state that the write sees."""
     transaction, keygen = context.transaction, context.settings.keygen
 
     def check_key(base: BaseFile, key: str) -> None:
@@ -239,7 +239,7 @@ def index_of(context: WriteContext) -> Index:
 def merge_and_relocate(
     context: WriteContext, index: GlobalIndex, held: PartitionedRows, into: PartitionedRows, *, moves: bool
 ) -> None:
-    """Makes one row of the rows of each key, and locates it. Where `moves`, a row whose key is in another partition is
+    """Merges the rows of each key into one, and locates it. With `moves`, a row whose key is in another partition is
     merged with the stored one: the result goes to its own partition, and leaves the old one, where its key is deleted.
     A row stays with its key if it deletes it, or if the result has the partition columns of the stored row.
 
@@ -277,7 +277,7 @@ def merge_and_relocate(
 def _merge_stored(
     context: WriteContext, slice_: FileSlice, rows: pa.Table, asked: PartitionPath, into: PartitionedRows
 ) -> None:
-    """Merges rows with those that a file group has for their keys, and adds what comes of them."""
+    """Merges rows with the stored rows of a file group that have their keys, and adds the results."""
     keys, there = combined(rows[RECORD_KEY]), slice_.partition
     wanted = TextSet(keys)
     settings = replace(context.settings.merge, fills_bytes=True)
@@ -303,9 +303,9 @@ def _merge_stored(
     add(new.filter(before.is_null()), None, asked)  # a log has deleted the stored row
     staying = made.filter(stays)
     if settings.merger is None:
-        # the whole row, not the values that were given: a row that comes late fills no gaps in it
+        # the whole row, not the values that were given: a late row fills no gaps in it
         add(new.filter(stays), slice_.file_id, there)
         staying = staying.slice(0, 0)
-    # what a merger makes must not be merged with the stored row once more; and what deletes the row stays as it is
+    # the result of a merger must not be merged with the stored row again; and a delete of the row stays as it is
     own = pc.or_(pc.is_in(keys, value_set=staying), pc.invert(pc.is_in(keys, value_set=made)))
     add(rows.filter(own), slice_.file_id, there)

@@ -1,1 +1,1 @@
-"""Where rows go: new keys to file groups with room, known keys to where an index over all partitions finds them."""
+"""Places rows: new keys in file groups with room, known keys where an index over all partitions finds them."""

@@ -1,4 +1,4 @@
-"""Which files new rows go to: small files first, then new file groups of full size.
+"""Assigns new rows to files: small files first, then new file groups of full size.
 
 Source: `UpsertPartitioner`, `SparkUpsertDeltaCommitPartitioner`, `AverageRecordSizeEstimator`, Apache Hudi 1.2.0.
 """
@@ -31,10 +31,10 @@ class Packing:
     max_file_size: int
     """Bytes; the option depends on the format of the table's base files."""
     options: Options = DEFAULTS
-    """Those of the write, which give the other limits."""
+    """The options of the write, which contain the other limits."""
 
     def get(self, option: Option[T]) -> T:
-        """The value of an option of the write."""
+        """Returns the value of an option of the write."""
         return self.options.get(option)
 
 
@@ -43,14 +43,14 @@ class InsertBucket:
     """Rows for one file."""
 
     file_id: FileId | None
-    """A small file's, None for a new file group."""
+    """The file id of a small file, None for a new file group."""
     num_rows: int
 
 
 def small_files(
     slices: Iterable[FileSlice], packing: Packing, *, is_mor: bool, excluded: Collection[FileId] = ()
 ) -> list[FileSlice]:
-    """Slices whose base file may take more rows, smallest first.
+    """Returns the slices whose base file may take more rows, smallest first.
 
     A merge-on-read slice with logs is left alone: only compaction rewrites it. `excluded`: file groups under pending
     compaction or clustering.
@@ -69,7 +69,7 @@ def small_files(
 
 
 def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, record_size: int) -> list[InsertBucket]:
-    """The files for `num_rows` new rows of a partition; `record_size` is bytes of a row."""
+    """Assigns `num_rows` new rows of a partition to files; `record_size` is bytes of a row."""
     assignments: list[InsertBucket] = []
     left = num_rows
     for slice_ in small:
@@ -90,7 +90,7 @@ def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, 
 
 
 def even_files(num_rows: int, packing: Packing, record_size: int) -> list[InsertBucket]:
-    """New file groups for rows, about full and of equal size."""
+    """Assigns rows to new file groups of equal size, about full."""
     if num_rows <= 0:
         return []
     full = assign_inserts(num_rows, (), packing, record_size)[0].num_rows
@@ -99,7 +99,7 @@ def even_files(num_rows: int, packing: Packing, record_size: int) -> list[Insert
 
 
 def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packing: Packing) -> int | None:
-    """Bytes of a row in recent base files; None if no commit is large enough.
+    """Computes the bytes of a row in recent base files; None if no commit is large enough.
 
     Args:
         commits: completed commits and delta commits, newest first; only the first few are read.
@@ -121,8 +121,9 @@ def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packin
 
 
 def effective_record_size(measured: int | None, packing: Packing, memory_size: float) -> int:
-    """Bytes to count for a row: measured in earlier commits, else the configured estimate. If no option sets one, rows
-    that are smaller in memory (`memory_size` bytes) count with that size, so that files of narrow rows fill up."""
+    """Returns the bytes that count for a row: measured in earlier commits, else the configured estimate. If no option
+    sets one, rows that are smaller in memory (`memory_size` bytes) count with that size, so that files of narrow rows
+    fill up."""
     if measured:
         return measured
     if packing.options.given(write_config.RECORD_SIZE_ESTIMATE) or memory_size <= 0:

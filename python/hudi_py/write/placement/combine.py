@@ -1,5 +1,6 @@
-"""One row of each key of an input where the index of a table spans all partitions: the rows of a key may ask for
-several, and only one of them is written. Within a key, rows count in the order of the input, as in Apache Hudi.
+"""Combines the rows of each key in an input where the index of a table spans all partitions: the rows of a key may ask
+for several partitions, and only one row is written. Among rows of a key, the order of the input counts, as in Apache
+Hudi.
 
 Source: `HoodieWriteHelper.deduplicateRecords`, 1.2.0, whose key is the record key alone if the index is global.
 """
@@ -32,7 +33,7 @@ _OWNER = "_hudi_py_partition"
 
 
 def placed(rows: Iterable[KeyedRows]) -> Iterator[KeyedRows]:
-    """Rows with their places in the input, `PLACE`, as the last column."""
+    """Yields rows with their places in the input, `PLACE`, as the last column."""
     first = 0
     for keyed in rows:
         place = pa.array(np.arange(first, first + keyed.rows.num_rows))
@@ -42,15 +43,15 @@ def placed(rows: Iterable[KeyedRows]) -> Iterator[KeyedRows]:
 
 
 def without_places(rows: pa.Table) -> pa.Table:
-    """Rows without `PLACE`."""
+    """Returns rows without `PLACE`."""
     return rows.drop_columns([PLACE.name]) if PLACE.name in rows.column_names else rows
 
 
 def losing_keys(
     held: PartitionedRows, settings: MergeSettings, *, order: str, packed: bool
 ) -> dict[PartitionPath, pa.Array]:
-    """For each partition the new keys that lose against a row in another one: over all partitions, one row of each key
-    counts, the one that would win within a single partition.
+    """Returns for each partition the new keys that lose against a row in another one: over all partitions, one row of
+    each key counts, namely the one that would win within a single partition.
 
     Args:
         order: the column by which rows of one key have the order of the input.
@@ -77,7 +78,7 @@ def losing_keys(
 
 
 def in_several(keys: Sequence[pa.Array]) -> pa.Array:
-    """The keys that occur in several of these arrays, in each of which they are distinct."""
+    """Returns the keys that occur in several of these arrays; each array has distinct keys."""
     counts = pa.chunked_array(keys, pa.string()).value_counts()
     return counts.field("values").filter(pc.greater(counts.field("counts"), 1))
 
@@ -85,8 +86,8 @@ def in_several(keys: Sequence[pa.Array]) -> pa.Array:
 def made_of_several(
     context: WriteContext, held: PartitionedRows
 ) -> tuple[pa.Array, dict[PartitionPath, list[pa.Table]]]:
-    """The keys with rows in several partitions, and the one row that is made of those of each, by its own partition.
-    For tables whose merges make rows of two versions.
+    """Returns the keys with rows in several partitions, and the one row into which the rows of each are folded, by its
+    own partition. For tables whose merges fold two versions into one row.
 
     Apache Hudi puts it into the partition of one of the rows, even where its columns are those of the other.
 
@@ -108,7 +109,8 @@ def made_of_several(
 
 
 def in_one_partition(context: WriteContext, rows: Sequence[KeyedRows]) -> list[KeyedRows]:
-    """Return rows with `PLACE` in their order, those of one key in the partition of the row that is made of them."""
+    """Returns rows with `PLACE` in their order; the rows of one key are in the partition of the row into which they are
+    folded."""
     with PartitionedRows(rows[0].rows.schema, context.settings.waiting_bytes) as held:
         for keyed in rows:
             held.add(keyed.rows, keyed.partitions)
@@ -127,7 +129,7 @@ class OnePerKey:
     """The row of each key that wins within an input, by partition, where the index spans all partitions."""
 
     def __init__(self, context: WriteContext, held: PartitionedRows) -> None:
-        """`held`: the input, with `PLACE`."""
+        """Determines the winners. `held`: the input, with `PLACE`."""
         self._held, self._merge = held, context.settings.merge
         self._made: dict[PartitionPath, list[pa.Table]] = {}
         if self._merge.folds:
@@ -142,14 +144,14 @@ class OnePerKey:
         return list(dict.fromkeys([*self._held.partitions, *self._made]))
 
     def table(self, partition: PartitionPath) -> pa.Table:
-        """The rows of a partition, without `PLACE`."""
+        """Returns the rows of a partition, without `PLACE`."""
         own = without_places(without_keys(self._held.table(partition), self._losing.get(partition)))
         won = one_row_per_key(own, self._merge)
         return pa.concat_tables([won, *self._made.get(partition, ())]).combine_chunks()
 
 
 def paths_of(context: WriteContext, rows: pa.Table) -> pa.StringArray:
-    """The partition path that each row asks for."""
+    """Returns the partition path that each row asks for."""
     table = rows.select(context.settings.schema.arrow.names).combine_chunks()
     batch = pa.RecordBatch.from_arrays([combined(column) for column in table.columns], schema=table.schema)
     return context.settings.keygen.partition_paths(batch)
@@ -165,10 +167,10 @@ _BYTES_AT_ONCE = 1 << 28
 
 
 def located(index: GlobalIndex, rows: Iterable[KeyedRows]) -> Iterator[KeyedRows]:
-    """The rows (`LocatedRows.packed`) under the partitions that they are written to: those that have their keys, if any
-    (`hoodie.record.index.update.partition.path=false`). Keys of several batches are looked up at once: even a few are
-    spread over the whole index."""
-    for some in _gathered(rows):
+    """Yields the rows (`LocatedRows.packed`) under the partitions that they are written to: those that have their keys,
+    if any (`hoodie.record.index.update.partition.path=false`). Keys of several batches are looked up at once: even a
+    few are spread over the whole index."""
+    for some in _gather_batches(rows):
         keys = pa.chunked_array([keyed.rows.column(0) for keyed in some], pa.string())
         partitions, file_ids = index.locate(combined(keys))
         at = 0
@@ -178,7 +180,7 @@ def located(index: GlobalIndex, rows: Iterable[KeyedRows]) -> Iterator[KeyedRows
             yield KeyedRows(_one_batch(packed), pc.coalesce(partitions[own], keyed.partitions))
 
 
-def _gathered(rows: Iterable[KeyedRows]) -> Iterator[list[KeyedRows]]:
+def _gather_batches(rows: Iterable[KeyedRows]) -> Iterator[list[KeyedRows]]:
     some: list[KeyedRows] = []
     size = 0
     for keyed in rows:
@@ -200,7 +202,7 @@ def relocate(
     moves: bool,
     order: str | None,
 ) -> None:
-    """Locates rows, and moves those whose key is in another partition to their own: a new row there, and one with
+    """Locates rows, and moves those whose key is in another partition to their own: as a new row there, and one with
     `leaving` set in the old partition, where its key is deleted. A row stays with its key if it deletes it, or loses
     against the stored row.
 
@@ -226,7 +228,7 @@ def relocate(
         if reader is not None and moving.any() and settings.by_event_time:
             at = np.flatnonzero(moving)
             some = [each.take(pa.array(at)) for each in (partitions, file_ids)]
-            moving[at] = _win(rows.take(pa.array(at)), some[0], some[1], reader, view)
+            moving[at] = _wins_over_stored(rows.take(pa.array(at)), some[0], some[1], reader, view)
         goes = pa.array(moving)
         own = pa.repeat(pa.scalar(str(partition), pa.string()), rows.num_rows)
         paths = pc.if_else(goes, own, pc.coalesce(partitions, own))
@@ -235,10 +237,10 @@ def relocate(
             add_located(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), leaving=True)
 
 
-def _win(
+def _wins_over_stored(
     rows: pa.Table, partitions: pa.Array, file_ids: pa.Array, reader: KeyReader, view: FileSystemView
 ) -> npt.NDArray[np.bool_]:
-    """Which rows win against the stored ones in other partitions."""
+    """Returns which rows win against the stored ones in other partitions."""
     keys = combined(rows[RECORD_KEY])
     columns = [name for name in (RECORD_KEY, *reader.merge.ordering_columns) if name in rows.column_names]
     parts = []

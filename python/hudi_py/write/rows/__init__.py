@@ -1,4 +1,5 @@
-"""Rows on their way into files: reading the input, casting it, its keys and partitions, and the stages of a write."""
+"""Prepares rows for files: reads the input, casts it, computes keys and partitions, and defines the stages of a
+write."""
 
 from __future__ import annotations
 
@@ -69,24 +70,24 @@ class LocatedRows:
     such a key. None: no row moves."""
 
     def packed(self) -> pa.Table:
-        """All of it as columns of one table, for `PartitionedRows` of `packed_schema`."""
+        """Returns all fields as columns of one table, for `PartitionedRows` of `packed_schema`."""
         table = self.rows.append_column(_FILE_ID, self.file_ids)
         return table if self.leaving is None else table.append_column(_LEAVING, self.leaving)
 
     @staticmethod
     def packed_schema(rows: pa.Schema, *, moves: bool) -> pa.Schema:
-        """The schema of packed rows; `moves`: some may leave."""
+        """Returns the schema of packed rows; `moves`: some may leave."""
         return pa.schema([*rows, _FILE_ID, _LEAVING] if moves else [*rows, _FILE_ID])
 
     @classmethod
     def unpacked(cls, table: pa.Table, *, moves: bool) -> LocatedRows:
-        """The inverse of `packed`."""
+        """Returns the located rows in a packed table."""
         count = 2 if moves else 1
         names = table.column_names
         return cls(table.select(names[:-count]), *(combined(table[name]) for name in names[-count:]))
 
     def tagged(self, slices: Sequence[FileSlice], *, alive: bool = False) -> TaggedRows:
-        """Return the rows by file group.
+        """Returns the rows by file group.
 
         Args:
             slices: the latest ones of the partition.
@@ -116,10 +117,10 @@ class TaggedRows:
     rows: pa.Table
     """As `KeyedRows.rows`."""
     found: tuple[tuple[FileSlice, RowNumbers], ...]
-    """The slices that hold keys, each with the rows of these keys. A key that inserts have put into several file groups
-    is found in each of them."""
+    """The slices that contain keys, each with the rows of these keys. A key that inserts have put into several file
+    groups is found in each of them."""
     new: RowNumbers
-    """Rows whose key the partition lacks."""
+    """Rows whose key is not in the partition."""
     leaving: Mapping[FileId, RowNumbers] = field(default_factory=dict)
     """Rows that take their key out of a file group, to another partition."""
     positions: Mapping[FileId, RowNumbers] = field(default_factory=dict)
@@ -130,7 +131,7 @@ class TaggedRows:
 
 @dataclass(frozen=True, slots=True)
 class UntaggedRows:
-    """Rows whose file groups nothing decides but their share."""
+    """Rows whose file groups depend only on their share."""
 
     batches: Callable[[], Iterator[pa.RecordBatch]]
     """As `KeyedRows.rows`; called several times."""
@@ -138,12 +139,12 @@ class UntaggedRows:
 
     @classmethod
     def of(cls, rows: pa.Table) -> UntaggedRows:
-        """Rows in memory."""
+        """Returns untagged rows for rows in memory."""
         return cls(lambda: iter(rows.to_batches()), rows.num_rows)
 
     @classmethod
     def held_by(cls, held: PartitionedRows, share: PartitionPath) -> UntaggedRows:
-        """The rows of a share."""
+        """Returns the rows of a share."""
         return cls(partial(held.batches, share), held.rows_of(share))
 
 
@@ -154,7 +155,7 @@ class NewGroup:
     rows: Callable[[], Iterable[pa.RecordBatch]]
     """Called in the thread that writes them."""
     file_id: FileId | None = None
-    """The id of the file group, which is one file then. If None, as many file groups of random ids as the rows need."""
+    """The id of the file group, which then has one file. None: as many file groups with random ids as the rows need."""
     num_bytes: int = 0
     """Bytes of the rows in memory; none if `rows` reads them."""
 
@@ -167,7 +168,7 @@ class ChangedSlice:
     updates: pa.Table
     """Rows whose keys the file group has, or in a bucket may have."""
     new: pa.Table | None = None
-    """Rows with new keys, where updates set some columns; otherwise those are among `updates`."""
+    """Rows with new keys, where updates set some columns; otherwise new rows are among `updates`."""
     deleted: pa.StringArray | None = None
     """Keys that are deleted whatever their ordering value."""
     positions: RowNumbers | None = None
@@ -188,11 +189,11 @@ class FilledFile:
     rows: Callable[[], Iterable[pa.RecordBatch]]
     """Called in the thread that writes them."""
     changes: ChangedSlice | None = None
-    """What else changes in the file group."""
+    """Other changes to the file group."""
     by_key: bool = False
-    """Whether the rows replace those of the same keys after all. Only without `changes`."""
+    """Whether the rows may replace stored rows with the same keys. Only without `changes`."""
     new_bytes: int = 0
-    """Bytes of `rows` in memory; none if it reads them."""
+    """Bytes of `rows` in memory; 0 if it reads them."""
 
     @property
     def num_bytes(self) -> int:
@@ -204,15 +205,15 @@ Placed: TypeAlias = NewGroup | ChangedSlice | FilledFile
 
 
 def one_row_per_key(rows: pa.Table, settings: MergeSettings) -> pa.Table:
-    """The row of each key that wins."""
+    """Returns the winning row of each key."""
     return reduce_input(rows, settings, key_columns=(RECORD_KEY,)).combine_chunks()
 
 
 def without_keys(rows: pa.Table, keys: pa.Array | None) -> pa.Table:
-    """The rows with other keys than these."""
+    """Returns the rows without those that have one of these keys."""
     return rows if keys is None else rows.filter(pc.invert(pc.is_in(rows[RECORD_KEY], value_set=keys)))
 
 
 def sorted_by_key(rows: pa.Table) -> pa.Table:
-    """Rows in order of their record keys' bytes, as Spark sorts them; rows of one key stay in their order."""
+    """Sorts rows by the bytes of their record keys, as Spark does; rows of one key stay in their order."""
     return rows.take(pc.sort_indices(rows[RECORD_KEY]))

@@ -1,4 +1,4 @@
-"""Exact conversion of values to the table's types."""
+"""Converts values exactly to the table's types."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hudi_py.errors import SchemaMismatchError
 from hudi_py.schema.conform import promotable, promote, readable
 
 _DIGITS: Final = {32: 6, 64: 15}
-"""Decimal digits that floating-point numbers of so many bits keep."""
+"""Decimal digits that floating-point numbers with this many bits keep."""
 
 
 def holds_exactly(target: pa.DataType, source: pa.DataType) -> bool:
-    """Whether `target` is the wider of two types of one kind: integers, floating point numbers or decimals."""
+    """Returns whether `target` is the wider of two types of one kind: integers, floating point numbers or decimals."""
     types = pa.types
     if types.is_decimal(target) and types.is_decimal(source):
         digits = target.precision - target.scale
@@ -27,21 +27,21 @@ def holds_exactly(target: pa.DataType, source: pa.DataType) -> bool:
 
 
 def takes(target: pa.DataType, source: pa.DataType) -> bool:
-    """Whether a column of type `target` takes every value of type `source`."""
+    """Returns whether a column of type `target` takes every value of type `source`."""
     if pa.types.is_integer(target) and pa.types.is_integer(source):
         return bool(source.bit_width <= target.bit_width)
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(source):
-        return (target.tz is None) == (source.tz is None)  # an instant is no wall-clock time
+        return (target.tz is None) == (source.tz is None)  # an instant is not a wall-clock time
     return promotable(source, target)
 
 
 def may_hold(target: pa.DataType, source: pa.DataType) -> bool:
-    """Whether `cast_exactly` tries to convert values of a type whose values may not all fit `target`."""
+    """Returns whether `cast_exactly` tries to convert values of a type whose values may not all fit `target`."""
     types = pa.types
     if types.is_integer(target):
         return bool(types.is_integer(source) or types.is_floating(source) or types.is_decimal(source))
     if types.is_floating(target):
-        # DuckDB's constants such as 2.5: a number of so many digits has one nearest to it, and prints as itself
+        # DuckDB's constants such as 2.5: a number with this many digits has one nearest float, which prints the same
         return bool(types.is_decimal(source) and source.precision <= _DIGITS.get(target.bit_width, 0))
     return bool(types.is_decimal(target) and (types.is_integer(source) or types.is_decimal(source)))
 
@@ -59,7 +59,7 @@ def cast_exactly(array: pa.Array, target: pa.DataType, path: str, _: str = "") -
     try:
         if may_hold(target, source):
             if pa.types.is_integer(source) and pa.types.is_decimal(target):
-                array = array.cast(pa.decimal256(76, target.scale))  # Arrow wants room for all integers there are
+                array = array.cast(pa.decimal256(76, target.scale))  # Arrow requires room for all possible integers
             return array.cast(target)
         if pa.types.is_integer(source) and pa.types.is_floating(target):
             return array.cast(target)

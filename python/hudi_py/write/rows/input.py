@@ -1,4 +1,4 @@
-"""Input data as Arrow record batches in the types of Hudi tables.
+"""Reads input data as Arrow record batches in the types of Hudi tables.
 
 Accepts objects with the Arrow C stream or array interface (PyArrow, Polars, DuckDB, ...), PyArrow datasets and
 scanners, pandas data frames, lazy frames of Polars, lists of dicts, dicts of lists, and iterators over dicts or
@@ -26,9 +26,9 @@ from hudi_py.schema import META_FIELDS, OPERATION, conform_array
 
 _SPARKS_OWN = ("geography", "geometry")
 """Types that Spark passes as structs of their bytes, with this name in the metadata of a member. Written as structs,
-they would become different columns. So does it pass variants, which are written."""
+they would become different columns. Spark passes variants in the same way; these are written."""
 BATCH_ROWS = 131_072
-"""Largest number of rows of a batch which `Input.batches` yields."""
+"""Maximum number of rows in a batch that `Input.batches` yields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class Input:
         return self.replayable and self.num_rows is not None
 
     def columns(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows with some of their columns; ignores names that the data lacks."""
+        """Yields the rows with some of their columns; ignores names that the data lacks."""
         schema = pa.schema([field for field in self.schema if field.name in names])
         with self.open() as reader:
             for whole in reader:
                 yield normalise_batch(whole.select(schema.names), schema)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in order, in `schema`, without empty batches.
+        """Yields the rows, in order, in `schema`, without empty batches.
 
         Raises:
             SchemaMismatchError: a value cannot be held by the table's type.
@@ -70,7 +70,7 @@ class Input:
 
 
 def read_input(data: Any) -> Input:
-    """The data as an `Input`.
+    """Converts the data to an `Input`.
 
     Raises:
         SchemaMismatchError: not something rows can be read from, a column occurs twice, or a column type that no Hudi
@@ -90,14 +90,14 @@ def read_input(data: Any) -> Input:
         return Input(normalise_schema(data.schema), lambda: data.scanner().to_reader(), replayable=True)
     if dataset is not None and isinstance(data, dataset.Scanner):
         return Input(normalise_schema(data.projected_schema), data.to_reader, replayable=False)
-    if _package(data) == "polars":
+    if _package_of(data) == "polars":
         for name, dtype in (getattr(data, "schema", None) or {}).items():
             _check_polars(dtype, name)
     if hasattr(data, "__arrow_c_stream__"):
         try:
             reader = pa.RecordBatchReader.from_stream(data)
         except pa.ArrowException as error:
-            kind = _kind(data)
+            kind = _kind_of(data)
             hint = "; make it a data frame first (to_frame)" if kind.endswith("Series") else ""
             raise SchemaMismatchError(f"Cannot read rows from a {kind}: {first_line(error)}{hint}") from error
         return Input(normalise_schema(reader.schema), lambda: reader, replayable=False)
@@ -107,17 +107,18 @@ def read_input(data: Any) -> Input:
 
 
 def _as_arrow(data: Any) -> Any:
-    """Return rows of plain Python and of data frames as a table or a frame with a stream; anything else unchanged."""
+    """Returns rows of plain Python objects and of data frames as a table or a frame with a stream; anything else
+    unchanged."""
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    if _package(data) == "pandas" and hasattr(data, "columns"):
+    if _package_of(data) == "pandas" and hasattr(data, "columns"):
         # pandas' own stream would add its index as a column
         try:
             return pa.Table.from_pandas(data, preserve_index=False)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             reason = "; ".join(str(part) for part in reversed(error.args))
             raise SchemaMismatchError(f"Cannot read rows from the pandas data frame: {reason}") from error
-    if _package(data) == "polars" and hasattr(data, "collect"):
+    if _package_of(data) == "polars" and hasattr(data, "collect"):
         return data.collect()
     if isinstance(data, dict) and all(isinstance(column, (list, tuple)) for column in data.values()):
         return _of_lists(data)
@@ -126,16 +127,16 @@ def _as_arrow(data: Any) -> Any:
     return data
 
 
-def _package(data: object) -> str:
+def _package_of(data: object) -> str:
     return type(data).__module__.partition(".")[0]
 
 
-def _kind(data: object) -> str:
+def _kind_of(data: object) -> str:
     return f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
 
 
 def _not_rows(data: object) -> SchemaMismatchError:
-    kind = _kind(data)
+    kind = _kind_of(data)
     if isinstance(data, str):
         kind += ", which may name a file (read it first, for example with pyarrow.dataset.dataset)"
     elif isinstance(data, dict):
@@ -152,7 +153,7 @@ def _not_rows(data: object) -> SchemaMismatchError:
 
 
 def _check_polars(dtype: Any, path: str) -> None:
-    """Raises SchemaMismatchError for types that Arrow has not: Polars gives an Object as addresses of memory."""
+    """Raises SchemaMismatchError for types that Arrow does not have: Polars exports an Object as memory addresses."""
     name = dtype.base_type().__name__
     if name in ("Object", "Int128", "UInt128"):
         raise SchemaMismatchError(
@@ -166,7 +167,8 @@ def _check_polars(dtype: Any, path: str) -> None:
 
 
 def _of_iterator(items: Iterator[Any]) -> Input:
-    """Rows or batches as they come. Dicts are held in memory: only all of them show the columns and their types."""
+    """Returns the input for an iterator over rows or batches. Dicts are held in memory, because only all of them
+    together show the columns and their types."""
     first = next(items, None)
     if first is None:
         return read_input([])
@@ -189,7 +191,8 @@ def _of_iterator(items: Iterator[Any]) -> Input:
 
 
 def _of_dicts(rows: list[dict[str, Any]]) -> pa.Table:
-    """A column for each key of any row, in order of first appearance; null where a row lacks it."""
+    """Returns a table with a column for each key of any row, in order of first appearance; null where a row lacks
+    it."""
     if not rows:
         raise SchemaMismatchError("An empty list has no columns to make a table of; pass a PyArrow table with a schema")
     return _of_lists({name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)})
@@ -207,7 +210,7 @@ def _of_lists(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
             raise SchemaMismatchError(f"Cannot read rows with the key {name!r}: keys name columns, and must be strings")
         try:
             arrays.append(pa.array(values))
-            if "timestamp" in str(arrays[-1].type) and len({_has_zone(each) for each in _times(values)}) > 1:
+            if "timestamp" in str(arrays[-1].type) and len({_has_zone(each) for each in _iterate_times(values)}) > 1:
                 raise ValueError("some times have a zone and some have none, which would be taken for UTC")
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise SchemaMismatchError(
@@ -217,13 +220,14 @@ def _of_lists(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=list(columns))
 
 
-def _times(values: Any) -> Iterator[datetime]:
-    """The times in Python's values, also within lists and dicts. By value, as they are Python's."""
+def _iterate_times(values: Any) -> Iterator[datetime]:
+    """Yields the times in Python's values, also within lists and dicts. Works value by value, because these are Python
+    objects."""
     for value in values.values() if isinstance(values, Mapping) else values:
         if isinstance(value, datetime):
             yield value
         elif isinstance(value, (list, tuple, Mapping)):
-            yield from _times(value)
+            yield from _iterate_times(value)
 
 
 def _has_zone(time: datetime) -> bool:
@@ -235,7 +239,7 @@ def _of_table(table: pa.Table) -> Input:
 
 
 def normalise_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema in table types, the five meta columns left out (a table's rows may be written back).
+    """Returns the schema in table types, without the five meta columns (a table's rows may be written back).
 
     Raises:
         SchemaMismatchError: a column occurs twice, has a name which Hudi keeps for itself, or a type that no Hudi table
@@ -258,7 +262,8 @@ def normalise_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _check_names(fields: Iterable[pa.Field], path: str = "") -> None:
-    """Readers of Hudi compare the names of columns, and of a struct's fields, without regard to case."""
+    """Refuses names of columns, and of a struct's fields, that are equal without regard to case, as readers of Hudi
+    compare them."""
     seen: dict[str, str] = {}
     for field in fields:
         lowered = field.name.lower()
@@ -271,7 +276,7 @@ def _check_names(fields: Iterable[pa.Field], path: str = "") -> None:
 
 
 def _check_reserved(name: str) -> None:
-    """Meta columns in another case: Spark would find every query ambiguous."""
+    """Refuses meta columns in another case: Spark would consider every query ambiguous."""
     for reserved in (*META_FIELDS, IS_DELETED, OPERATION):
         if name != reserved and name.lower() == reserved:
             raise SchemaMismatchError(
@@ -281,37 +286,38 @@ def _check_reserved(name: str) -> None:
 
 
 def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
-    """The type in which a table holds values of `kind`. A null type stays: the table's column decides.
+    """Returns the type in which a table holds values of `kind`. A null type stays: the table's column decides.
 
     Raises:
         SchemaMismatchError: no Hudi table has such a type. `path` names the column.
     """
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        return _extension(kind, kind.extension_name, path)
+        return _normalise_extension(kind, kind.extension_name, path)
     if types.is_dictionary(kind):
         return normalise_type(kind.value_type, path)
     if types.is_integer(kind):
-        return _integer(kind, path)
-    scalar = _scalar(kind)
+        return _normalise_integer(kind, path)
+    scalar = _normalise_scalar(kind)
     if scalar is not None:
         return scalar
     if types.is_struct(kind):
-        return _struct(kind, path)
+        return _normalise_struct(kind, path)
     if types.is_map(kind):
         if not normalise_type(kind.key_type, f"{path}.key").equals(pa.string()):
-            _refuse(kind, path)
+            _refuse_type(kind, path)
         return pa.map_(pa.string(), _normalise_field(kind.item_field, f"{path}.value"))
     if _is_list(kind):
         return pa.list_(_normalise_field(kind.value_field, f"{path}.element").with_name("element"))
-    return _refuse(kind, path)
+    return _refuse_type(kind, path)
 
 
 _BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
 
 
-def _scalar(kind: pa.DataType) -> pa.DataType | None:
-    """The type in which a table holds scalars other than integers; None: it holds no such type, or it is nested."""
+def _normalise_scalar(kind: pa.DataType) -> pa.DataType | None:
+    """Returns the type in which a table holds scalars other than integers; None: it holds no such type, or it is
+    nested."""
     types = pa.types
     if types.is_boolean(kind) or types.is_float32(kind) or types.is_float64(kind) or types.is_null(kind):
         return kind
@@ -330,7 +336,7 @@ def _scalar(kind: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def _struct(kind: pa.StructType, path: str) -> pa.DataType:
+def _normalise_struct(kind: pa.StructType, path: str) -> pa.DataType:
     if not kind.num_fields:
         raise SchemaMismatchError(
             f"Column '{path}' is a struct without fields, which no Hudi table can hold; leave it out"
@@ -347,12 +353,12 @@ def _struct(kind: pa.StructType, path: str) -> pa.DataType:
 
 
 def _normalise_field(field: pa.Field, path: str) -> pa.Field:
-    name = (field.metadata or {}).get(b"ARROW:extension:name")  # a type that this process does not know
-    kind = normalise_type(field.type, path) if name is None else _extension(field.type, name.decode(), path)
+    name = (field.metadata or {}).get(b"ARROW:extension:name")  # a type unknown to this process
+    kind = normalise_type(field.type, path) if name is None else _normalise_extension(field.type, name.decode(), path)
     custom = VARIANT if _is_sparks_variant(field.type) else declared(field)
     vector = None if custom is None else parse_type(custom, path)
     of_bytes = isinstance(vector, Vector) and vector.element == "INT8" and pa.types.is_list(kind)
-    if of_bytes and pa.types.is_int32(kind.value_type):  # what bytes became
+    if of_bytes and pa.types.is_int32(kind.value_type):  # the type that bytes became
         kind = pa.list_(kind.value_field.with_type(pa.int8()))
     if custom is not None and not isinstance(vector, Vector) and not pa.types.is_struct(kind):
         kind, custom = _declared_within(kind, custom), None
@@ -360,13 +366,14 @@ def _normalise_field(field: pa.Field, path: str) -> pa.Field:
 
 
 def _declared_within(kind: pa.DataType, custom: str) -> pa.DataType:
-    """A list or map whose values are variants or blobs: Spark has the type of values in the metadata of the column."""
+    """Moves the declared type to the values of a list or map whose values are variants or blobs: Spark has the type of
+    values in the metadata of the column."""
     if pa.types.is_list(kind):
-        return pa.list_(_values(kind.value_field, custom))
-    return pa.map_(kind.key_type, _values(kind.item_field, custom)) if pa.types.is_map(kind) else kind
+        return pa.list_(_declare_values(kind.value_field, custom))
+    return pa.map_(kind.key_type, _declare_values(kind.item_field, custom)) if pa.types.is_map(kind) else kind
 
 
-def _values(field: pa.Field, custom: str) -> pa.Field:
+def _declare_values(field: pa.Field, custom: str) -> pa.Field:
     if pa.types.is_struct(field.type):
         return field.with_metadata(declaration(custom))
     return field.with_type(_declared_within(field.type, custom))
@@ -376,7 +383,7 @@ def _is_sparks_variant(kind: pa.DataType) -> bool:
     return pa.types.is_struct(kind) and any((member.metadata or {}).get(b"variant") == b"true" for member in kind)
 
 
-def _extension(kind: pa.DataType, name: str, path: str) -> pa.DataType:
+def _normalise_extension(kind: pa.DataType, name: str, path: str) -> pa.DataType:
     if name == "arrow.bool8":
         return pa.bool_()
     if name not in ("arrow.json", "arrow.uuid"):
@@ -388,14 +395,16 @@ def _extension(kind: pa.DataType, name: str, path: str) -> pa.DataType:
 
 
 def normalise_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch in `schema`, which is its own schema's `normalise_schema`."""
+    """Converts the batch to `schema`, which is the `normalise_schema` of its own schema."""
     if batch.schema.equals(schema):
         return batch
-    columns = [conform_array(batch.column(field.name), field.type, path=field.name, convert=_cast) for field in schema]
+    columns = [
+        conform_array(batch.column(field.name), field.type, path=field.name, convert=_cast_column) for field in schema
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _cast(array: pa.Array, target: pa.DataType, path: str, _: str) -> pa.Array:
+def _cast_column(array: pa.Array, target: pa.DataType, path: str, _: str) -> pa.Array:
     try:
         return array.cast(target)
     except pa.ArrowInvalid as error:
@@ -406,9 +415,9 @@ def _cast(array: pa.Array, target: pa.DataType, path: str, _: str) -> pa.Array:
         ) from error
 
 
-def _integer(kind: pa.DataType, path: str) -> pa.DataType:
+def _normalise_integer(kind: pa.DataType, path: str) -> pa.DataType:
     if pa.types.is_uint64(kind):
-        _refuse(kind, path)
+        _refuse_type(kind, path)
     return pa.int32() if kind.bit_width < 32 or pa.types.is_int32(kind) else pa.int64()
 
 
@@ -418,7 +427,7 @@ def _is_list(kind: pa.DataType) -> bool:
     return any(check(kind) for check in (types.is_list, types.is_large_list, types.is_fixed_size_list, *views))
 
 
-def _refuse(kind: pa.DataType, path: str) -> pa.DataType:
+def _refuse_type(kind: pa.DataType, path: str) -> pa.DataType:
     raise SchemaMismatchError(
         f"Column '{path}' has the type {kind}, which no Hudi table can hold; supported: boolean, integers up to 64 "
         "bits (uint64 as decimal(20, 0)), float, double, string, binary, decimal up to 38 digits, date, timestamp, "

@@ -1,4 +1,4 @@
-"""Rows in the order of some columns, sorted in memory up to a budget and on the local disk beyond it."""
+"""Keeps rows in the order of some columns, sorted in memory up to a budget and on the local disk beyond it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from hudi_py.formats.temporary import TemporaryFiles
 
 Key: TypeAlias = tuple[tuple[bool, Any], ...]
-"""For each column whether a row has a value, and the value."""
+"""For each column, whether a row has a value, and the value."""
 _BATCH_BYTES = 2 << 20
 _BATCH_ROWS = 65_536
 
@@ -25,7 +25,7 @@ class OrderedRows(TemporaryFiles):
     """
 
     def __init__(self, schema: pa.Schema, keys: Sequence[str], budget: int) -> None:
-        """`keys`: names of columns that Arrow can sort, without NaN."""
+        """Creates the collection. `keys`: names of columns that Arrow can sort, without NaN."""
         super().__init__()
         self.schema = schema
         self.num_rows = 0
@@ -41,7 +41,7 @@ class OrderedRows(TemporaryFiles):
         super().close()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows."""
+        """Adds rows."""
         self._held.append(batch)
         self._held_bytes += batch.nbytes
         self.num_rows += batch.num_rows
@@ -49,24 +49,25 @@ class OrderedRows(TemporaryFiles):
             self._spill()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in order. Called once, after the last `add`."""
+        """Yields the rows in order. Called once, after the last `add`."""
         held = self._sorted_batches()
         if not self._runs:
             yield from held
             return
-        yield from self._merged([*map(_read, self._runs), held])
+        yield from self._merge_runs([*map(_read_run, self._runs), held])
 
-    def _merged(self, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        """Merge runs, which each are in order, block by block. Of equal rows those of the first run come first."""
+    def _merge_runs(self, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """Merges runs, each of which is in order, block by block. Among equal rows, those of the first run come
+        first."""
         heads = {number: batch for number, run in enumerate(runs) if (batch := next(run, None)) is not None}
         while heads:
-            # what is not beyond the first row that may be followed by unread ones is complete
+            # rows up to the first one that may be followed by unread rows are complete
             bound, first = min((key_of(head, head.num_rows - 1, self._keys), number) for number, head in heads.items())
             parts = []
             for number, head in list(heads.items()):
                 count = head.num_rows
                 if number != first:
-                    count = _place(head, self._keys, bound, after=number < first)
+                    count = _count_before(head, self._keys, bound, after=number < first)
                 parts.append(head.slice(0, count))
                 rest = head.slice(count) if count < head.num_rows else next(runs[number], None)
                 if rest is None:
@@ -79,7 +80,7 @@ class OrderedRows(TemporaryFiles):
         rows = pa.Table.from_batches(batches, self.schema)
         if rows.num_rows == 0:
             return
-        order = _order(rows, self._keys)
+        order = _sort_positions(rows, self._keys)
         step = min(_BATCH_ROWS, max(_BATCH_BYTES * rows.num_rows // max(rows.nbytes, 1), 1))
         for start in range(0, rows.num_rows, step):
             yield from rows.take(order.slice(start, step)).combine_chunks().to_batches()
@@ -93,12 +94,12 @@ class OrderedRows(TemporaryFiles):
 
 
 def ordered(rows: pa.RecordBatch, keys: Sequence[str], bounds: Sequence[Key]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Sort rows as `OrderedRows` does, and divide them by ranges of their keys: each up to a bound, and the last one.
-    Yield the ranges that have rows, with their numbers."""
-    found = rows.take(_order(pa.Table.from_batches([rows]), keys))
+    """Sorts rows as `OrderedRows` does, and divides them by ranges of their keys: each up to a bound, and the last one
+    beyond. Yields the ranges that have rows, with their numbers."""
+    found = rows.take(_sort_positions(pa.Table.from_batches([rows]), keys))
     start = 0
     for number, bound in enumerate(bounds):
-        end = _place(found, keys, bound, after=True)
+        end = _count_before(found, keys, bound, after=True)
         if end > start:
             yield number, found.slice(start, end - start)
         start = end
@@ -107,19 +108,19 @@ def ordered(rows: pa.RecordBatch, keys: Sequence[str], bounds: Sequence[Key]) ->
 
 
 def key_of(batch: pa.RecordBatch, row: int, keys: Sequence[str]) -> Key:
-    """What a row is sorted by, as tuples compare."""
+    """Returns the sort key of a row, as tuples compare."""
     values = (batch.column(name)[row].as_py() for name in keys)
     return tuple((value is not None, value) for value in values)
 
 
-def _place(batch: pa.RecordBatch, keys: Sequence[str], bound: Key, *, after: bool) -> int:
-    """How many rows of a sorted batch come before a key; with `after`, or are equal to it."""
+def _count_before(batch: pa.RecordBatch, keys: Sequence[str], bound: Key, *, after: bool) -> int:
+    """Counts the rows of a sorted batch that come before a key; with `after`, also those equal to it."""
     find = bisect_right if after else bisect_left
     return find(range(batch.num_rows), bound, key=lambda row: key_of(batch, row, keys))
 
 
-def _order(rows: pa.Table, names: Sequence[str]) -> pa.Array:
-    """Places of the rows in their order: nulls first, equal ones as they are."""
+def _sort_positions(rows: pa.Table, names: Sequence[str]) -> pa.Array:
+    """Returns the sorted positions of the rows: nulls first, equal rows in their order."""
     keys: dict[str, pa.ChunkedArray] = {}
     for name in names:
         if rows[name].null_count:  # false before true, so nulls before values
@@ -128,8 +129,8 @@ def _order(rows: pa.Table, names: Sequence[str]) -> pa.Array:
     return pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
 
 
-def _read(path: str) -> Iterator[pa.RecordBatch]:
-    with pa.OSFile(path) as source:  # of a mapped file, what was read stays in memory
+def _read_run(path: str) -> Iterator[pa.RecordBatch]:
+    with pa.OSFile(path) as source:  # what was read of a mapped file would stay in memory
         reader = pa.ipc.open_file(source)
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)

@@ -1,4 +1,4 @@
-"""Incoming rows kept by share, in memory up to a budget and on the local disk beyond it.
+"""Keeps incoming rows by share, in memory up to a budget and on the local disk beyond it.
 
 A share is what is written together: a partition, or a file group or bucket in it. Its name is the partition path,
 followed by NUL and the owner if it is not the whole partition.
@@ -19,23 +19,23 @@ _SEPARATOR = "\0"
 
 
 def share_names(partitions: pa.StringArray | str, owners: pa.StringArray) -> pa.StringArray:
-    """Return the names of shares."""
+    """Returns the names of shares."""
     return pc.binary_join_element_wise(partitions, owners, _SEPARATOR)
 
 
 def share_name(partition: str, owner: object) -> str:
-    """Return the name of a share."""
+    """Returns the name of a share."""
     return f"{partition}{_SEPARATOR}{owner}"
 
 
 def split_share(name: str) -> tuple[PartitionPath, str | None]:
-    """Return the partition and the owner of a share; None for a whole partition."""
+    """Returns the partition and the owner of a share; None for a whole partition."""
     partition, separator, owner = name.rpartition(_SEPARATOR)
     return (PartitionPath(partition), owner) if separator else (PartitionPath(name), None)
 
 
 def split_by_partition(batch: pa.RecordBatch, paths: pa.StringArray) -> list[tuple[PartitionPath, pa.RecordBatch]]:
-    """Cut a batch by partition path; rows stay in their order. A batch of one partition is not copied, and no part
+    """Splits a batch by partition path; rows stay in their order. A batch of one partition is not copied, and no part
     keeps the memory of the others."""
     encoded = paths.dictionary_encode()
     if len(encoded.dictionary) == 1:
@@ -75,7 +75,7 @@ class PartitionedRows(TemporaryFiles):
 
     @property
     def partitions(self) -> list[PartitionPath]:
-        """In order of first appearance."""
+        """Partitions in order of first appearance."""
         return list(self._counts)
 
     @property
@@ -88,11 +88,11 @@ class PartitionedRows(TemporaryFiles):
         return sum(self._bytes.values())
 
     def rows_of(self, partition: PartitionPath) -> int:
-        """Number of rows of a partition."""
+        """Returns the number of rows of a partition."""
         return self._counts.get(partition, 0)
 
     def add(self, batch: pa.RecordBatch, paths: pa.StringArray) -> None:
-        """Takes a batch; `paths` holds the partition path of each of its rows."""
+        """Adds a batch; `paths` holds the partition path of each of its rows."""
         for partition, rows in split_by_partition(batch, paths):
             size = rows.nbytes
             self._held.setdefault(partition, []).append(rows)
@@ -103,13 +103,13 @@ class PartitionedRows(TemporaryFiles):
             self._spill()
 
     def settle(self) -> None:
-        """Note that no rows will come: if some are on the disk, the others leave the memory to what is done with them
-        now."""
+        """Records that no more rows will come: if some are on the disk, the others are moved there too, which frees
+        memory for the next step."""
         if self._runs and self._held:
             self._spill()
 
     def batches(self, partition: PartitionPath) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition in order of arrival."""
+        """Yields the rows of a partition in order of arrival."""
         for path, ranges in self._runs:
             if partition in ranges:
                 with pa.memory_map(path) as source:
@@ -119,7 +119,7 @@ class PartitionedRows(TemporaryFiles):
         yield from self._held.get(partition, ())
 
     def table(self, partition: PartitionPath) -> pa.Table:
-        """The rows of a partition as one table, of as few chunks as possible."""
+        """Returns the rows of a partition as one table, with as few chunks as possible."""
         return pa.Table.from_batches(list(self.batches(partition)), self.schema).combine_chunks()
 
     def _spill(self) -> None:
@@ -130,7 +130,7 @@ class PartitionedRows(TemporaryFiles):
         self._held_bytes = 0
 
     def _side_by_side(self, ranges: dict[PartitionPath, range]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches in memory by partition, and note which numbers those of each have."""
+        """Yields the batches in memory by partition, and records the numbers of each partition's batches."""
         written = 0
         for partition, batches in self._held.items():
             first = written

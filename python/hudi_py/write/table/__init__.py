@@ -1,1 +1,1 @@
-"""The table that is written to: creating it, and the schema that a write leaves it with."""
+"""The table to write to: creates it, and determines its schema after a write."""

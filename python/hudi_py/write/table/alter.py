@@ -1,4 +1,4 @@
-"""Changing the columns of a table: a commit without rows.
+"""Changes the columns of a table by a commit without rows.
 
 Source: `AlterTableCommand`, `BaseHoodieWriteClient.commitTableChange` and, for tables whose schema evolves on write,
 `AlterHoodieTableAddColumnsCommand` (1.2.0).
@@ -71,7 +71,7 @@ class Altered:
     avro_json: str
     """Avro record without meta columns."""
     ids: ColumnIds | None
-    """None: the schema goes on evolving on write."""
+    """None: the schema continues to evolve on write."""
     changes: tuple[SchemaChange, ...]
 
 
@@ -85,7 +85,7 @@ def column_changes(
     nullable: Mapping[str, bool] | None = None,
     move: Mapping[str, str] | None = None,
 ) -> tuple[ColumnChange, ...]:
-    """The changes that the arguments of `Table.alter` stand for, in order.
+    """Returns the changes that the arguments of `Table.alter` describe, in order.
 
     Raises:
         ConfigError: an argument is not valid.
@@ -93,8 +93,8 @@ def column_changes(
     dropped = [drop] if isinstance(drop, str) else drop
     found: list[ColumnChange] = [DropColumn(path) for path in dropped]
     found += [RenameColumn(path, name) for path, name in (rename or {}).items()]
-    found += [AddColumn(path, each.type, _comment(each), declared(each)) for path, each in _types("add", add)]
-    found += [ChangeType(path, each.type) for path, each in _types("type", type)]
+    found += [AddColumn(path, each.type, _comment_of(each), declared(each)) for path, each in _check_types("add", add)]
+    found += [ChangeType(path, each.type) for path, each in _check_types("type", type)]
     found += [SetComment(path, text) for path, text in (comment or {}).items()]
     found += [SetNullable(path, flag) for path, flag in (nullable or {}).items()]
     for path, place in (move or {}).items():
@@ -113,7 +113,7 @@ def column_changes(
     return tuple(found)
 
 
-def _types(argument: str, types: Types | None) -> list[tuple[str, pa.Field]]:
+def _check_types(argument: str, types: Types | None) -> list[tuple[str, pa.Field]]:
     given = {each.name: each for each in types} if isinstance(types, pa.Schema) else types or {}
     found = []
     for path, kind in given.items():
@@ -138,7 +138,7 @@ def _types(argument: str, types: Types | None) -> list[tuple[str, pa.Field]]:
     return found
 
 
-def _comment(field: pa.Field) -> str | None:
+def _comment_of(field: pa.Field) -> str | None:
     note = (field.metadata or {}).get(b"comment")
     return note.decode("utf-8", "replace") if note else None
 
@@ -158,7 +158,7 @@ def alter_table(
         metadata: maintains the metadata table; None: drops it.
 
     Returns:
-        `instant` is None if the columns are like that already.
+        `instant` is None if the columns already are as asked.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -193,7 +193,7 @@ def alter_table(
 
 
 def altered(state: TableState, changes: Sequence[ColumnChange], options: Options) -> Altered | None:
-    """The schema of a table after changes; None if it is the same.
+    """Returns the schema of a table after changes; None if it is the same.
 
     Raises:
         ConfigError, SchemaMismatchError, UnsupportedTableError: the changes are not possible.
@@ -213,7 +213,7 @@ def altered(state: TableState, changes: Sequence[ColumnChange], options: Options
         latest = reconciled(versions[-1], stored.avro, config.name)
     elif latest is None:
         latest = with_ids(stored.avro)
-    fixed = _fixed(state.storage, config)
+    fixed = _fixed_columns(state.storage, config)
     ordered = {name for name, what in fixed.items() if what == _ORDERING}
     columns = Columns(latest, config.name, fixed, ordered, stored=bool(has_ids))
     done = []
@@ -222,7 +222,7 @@ def altered(state: TableState, changes: Sequence[ColumnChange], options: Options
             _check_by_name(config, change)
         then = columns.after(change)
         if then.schema.record != columns.schema.record:
-            done.append(_described(change, stored.arrow))
+            done.append(_describe_change(change, stored.arrow))
         columns = then
     if columns.schema.record == latest.record:
         return None
@@ -236,7 +236,8 @@ def altered(state: TableState, changes: Sequence[ColumnChange], options: Options
 
 
 def _versions_so_far(state: TableState) -> tuple[InternalSchema, ...]:
-    """The versions that the schema of a table without ids has had, oldest first, by the commits that are not archived.
+    """Returns the versions that the schema of a table without ids has had, oldest first, according to the commits that
+    are not archived.
 
     Apache Hudi begins with the newest one only, and then cannot read files in which a column has a narrower type.
     """
@@ -257,8 +258,8 @@ def _versions_so_far(state: TableState) -> tuple[InternalSchema, ...]:
     return tuple(found)
 
 
-def _fixed(storage: Storage, config: TableConfig) -> dict[str, str]:
-    """Columns on which files, keys or indexes rely."""
+def _fixed_columns(storage: Storage, config: TableConfig) -> dict[str, str]:
+    """Returns the columns on which files, keys or indexes rely."""
     found = dict.fromkeys(config.ordering_fields, _ORDERING)
     there = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     for definition in index_definitions(storage, config):
@@ -274,7 +275,7 @@ def _fixed(storage: Storage, config: TableConfig) -> dict[str, str]:
 
 
 def _check_by_name(config: TableConfig, change: ColumnChange) -> None:
-    """Refuses what readers that match columns by name would get wrong."""
+    """Refuses changes that readers that match columns by name would get wrong."""
     if isinstance(change, (DropColumn, RenameColumn)):
         what = "drop" if isinstance(change, DropColumn) else "rename"
         raise ConfigError(
@@ -284,8 +285,9 @@ def _check_by_name(config: TableConfig, change: ColumnChange) -> None:
 
 
 def _check_types_by_name(config: TableConfig, before: pa.Schema, after: pa.Schema) -> None:
-    """Refuses types that readers do not give to a column by its name (`HoodieSchemaCompatibility`, 1.2.0)."""
-    for path, old, new in _retyped(before, after):
+    """Refuses type changes that readers that match columns by name do not apply (`HoodieSchemaCompatibility`,
+    1.2.0)."""
+    for path, old, new in _retyped_columns(before, after):
         number = pa.types.is_integer(old) or pa.types.is_floating(old) or pa.types.is_decimal(old)
         if not number or not promotable(old, new) or (pa.types.is_decimal(old) and not pa.types.is_decimal(new)):
             raise ConfigError(
@@ -294,8 +296,8 @@ def _check_types_by_name(config: TableConfig, before: pa.Schema, after: pa.Schem
             )
 
 
-def _retyped(before: pa.Schema, after: pa.Schema) -> list[tuple[str, pa.DataType, pa.DataType]]:
-    """Columns and members of both schemas whose types differ: path, old and new type."""
+def _retyped_columns(before: pa.Schema, after: pa.Schema) -> list[tuple[str, pa.DataType, pa.DataType]]:
+    """Returns the columns and members of both schemas whose types differ: path, old and new type."""
     found: list[tuple[str, pa.DataType, pa.DataType]] = []
 
     def walk(path: str, old: pa.DataType, new: pa.DataType) -> None:
@@ -318,8 +320,8 @@ def _retyped(before: pa.Schema, after: pa.Schema) -> list[tuple[str, pa.DataType
     return found
 
 
-def _described(change: ColumnChange, before: pa.Schema) -> SchemaChange:
-    """`before`: the columns before all changes."""
+def _describe_change(change: ColumnChange, before: pa.Schema) -> SchemaChange:
+    """Describes a change. `before`: the columns before all changes."""
     old = type_at(before, change.path)
     shown = None if old is None else str(old)
     match change:

@@ -25,7 +25,7 @@ _NO_INSTANT = "00000000000000"
 
 
 def check_move(path: str, target: str, storage: Storage) -> None:
-    """Refuses to move the files of a table where that cannot be done at once.
+    """Refuses to move the files of a table where that is not possible in one step.
 
     Args:
         path, target: where they are, and where they go; the same if they stay.
@@ -37,10 +37,10 @@ def check_move(path: str, target: str, storage: Storage) -> None:
         TableExistsError: there is something at `target`.
     """
     load_table_config(storage)
-    (parent, name), (folder, new) = _split(path), _split(target)
+    (parent, name), (folder, new) = _split_path(path), _split_path(target)
     if (parent, name) == (folder, new):
         return
-    if not storage.can_rename or _scheme(parent) != _scheme(folder):
+    if not storage.can_rename or _scheme_of(parent) != _scheme_of(folder):
         raise ConfigError(
             f"Cannot move the files of the table at {path} to {target}: only local file systems and HDFS move folders "
             "at once; register the table with a LOCATION by the new name, and DROP the old name without PURGE"
@@ -59,9 +59,9 @@ def rename_table(
     metadata: MetadataWriter | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> None:
-    """Gives a table another name in its properties, and moves its files to `target`, under the table lock and while
-    nobody writes: who writes to a place that has been left would lose it, and locks in services have the table's name.
-    Failed writes are rolled back. Stricter than Apache Hudi, which does not look.
+    """Renames a table in its properties, and moves its files to `target`, under the table lock and while nobody writes.
+    A process that writes to the old place would lose its rows, and locks in services have the table's name. Failed
+    writes are rolled back. Stricter than Apache Hudi, which does not check.
 
     Args:
         metadata: maintains the metadata table where a write is rolled back; None: drops it.
@@ -82,31 +82,31 @@ def rename_table(
         refuse_living(table, (each for each in services if each.state is not State.REQUESTED), "rename the table")
         check_move(path, target, storage)
         update_table_config(table.session.storage, {_NAME: name})
-        (parent, old), (folder, new) = _split(path), _split(target)
+        (parent, old), (folder, new) = _split_path(path), _split_path(target)
         if (parent, old) != (folder, new):
-            shared = _shared(parent, folder)
+            shared = _common_folder(parent, folder)
             open_storage(shared, storage_options).rename(
                 f"{parent[len(shared) :]}/{old}".strip("/"), f"{folder[len(shared) :]}/{new}".strip("/")
             )
             table.lock.moved(open_storage(target, storage_options))
 
 
-def _split(path: str) -> tuple[str, str]:
-    """The folder that a path is in, as a path without scheme for local ones, and its name."""
+def _split_path(path: str) -> tuple[str, str]:
+    """Returns the folder of a path, without a scheme for local ones, and its name."""
     bare = path.removeprefix("file://") if path.startswith("file:///") else path.removeprefix("file:")
     parent, _, name = bare.rstrip("/").rpartition("/")
     return parent or "/", name
 
 
-def _scheme(path: str) -> str:
-    """What comes before the path of a URI: scheme and authority."""
+def _scheme_of(path: str) -> str:
+    """Returns the part of a URI before its path: scheme and authority."""
     scheme, separator, rest = path.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}" if separator else ""
 
 
-def _shared(left: str, right: str) -> str:
-    """The folder that both paths lie in."""
-    start = _scheme(left)
+def _common_folder(left: str, right: str) -> str:
+    """Returns the folder that contains both paths."""
+    start = _scheme_of(left)
     parts = []
     for ours, theirs in zip(left[len(start) :].split("/"), right[len(start) :].split("/"), strict=False):
         if ours != theirs:
@@ -122,8 +122,8 @@ def drop_table(
     metadata: MetadataWriter | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> bool:
-    """Deletes a table with all its files, under the table lock and while nobody writes: what is written to a table
-    while it is deleted would be lost, or outlast it. Stricter than Apache Hudi, which does not look.
+    """Deletes a table with all its files, under the table lock and while nobody writes: rows written to a table while
+    it is deleted would be lost, or outlast it. Stricter than Apache Hudi, which does not check.
 
     Returns:
         False: there is no table, and nothing is deleted.
@@ -139,11 +139,11 @@ def drop_table(
     session = TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
     with session.locked(f"drop the table at {storage.uri}") as table:
         refuse_living(table, table.timeline.pending, "drop the table")
-        _delete(table.session.storage, table.lock)
+        _delete_files(table.session.storage, table.lock)
     return True
 
 
-def _delete(storage: Storage, lock: TableLock) -> None:
+def _delete_files(storage: Storage, lock: TableLock) -> None:
     """Deletes the files of a table, those of `.hoodie` last."""
     for info in storage.list(""):
         if info.name != META_FOLDER:
@@ -152,7 +152,7 @@ def _delete(storage: Storage, lock: TableLock) -> None:
     storage.delete_tree("")
 
 
-"""What the file of a folder names that no commit has made (`HoodieTimeline.INIT_INSTANT_TS`)."""
+"""The commit named in the metafile of a partition that no commit has created (`HoodieTimeline.INIT_INSTANT_TS`)."""
 
 
 def add_partitions(
@@ -164,8 +164,8 @@ def add_partitions(
     metadata: MetadataWriter | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> None:
-    """Makes the folders of partitions, without rows. The timeline does not change, nor does the metadata table, which
-    learns of a partition with its first rows.
+    """Creates the folders of partitions, without rows. Neither the timeline nor the metadata table changes; the
+    metadata table learns of a partition with its first rows.
 
     Args:
         paths: of the partitions, relative to the table's.

@@ -1,4 +1,4 @@
-"""The schema a write leaves the table with, from the table's own and that of the incoming rows.
+"""Determines the schema of the table after a write, from the table's own and that of the incoming rows.
 
 The rules are those of Apache Hudi 1.2.0, checked on its writes. Columns are matched by name, and
 new ones are added at the end. Incoming values are converted to the type of the table's column, or, if that is the
@@ -45,14 +45,14 @@ from hudi_py.write.rows.casts import cast_exactly, holds_exactly, may_hold, take
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """A column that a write added to its table, or gave another type."""
+    """A column that a write added to its table, or whose type it changed."""
 
     column: str
     """Dotted path; `element` and `value` are the members of lists and maps."""
     before: str | None
     """The previous type; None for a new column."""
     after: str
-    """The new type; or what else `Table.alter` did, such as `dropped` or `renamed to fare`."""
+    """The new type; or another change by `Table.alter`, such as `dropped` or `renamed to fare`."""
 
     def __str__(self) -> str:
         return f"{self.column}: {self.before or 'new'} -> {self.after}"
@@ -60,7 +60,7 @@ class SchemaChange:
 
 @dataclass(frozen=True, slots=True)
 class WriteSchema:
-    """The schema rows are written in. Pickles."""
+    """The schema in which rows are written. Pickles."""
 
     avro_json: str
     """Avro record without meta columns, for the commit."""
@@ -69,7 +69,7 @@ class WriteSchema:
     changes: tuple[SchemaChange, ...] = ()
     """Differences from the previous schema; none for a new table."""
     ids: ColumnIds | None = None
-    """Those of the columns, if the table's schema evolves on read."""
+    """The ids of the columns, if the table's schema evolves on read."""
     history: SchemaHistory | None = None
     """Maps columns of the table's files to these; None: by name."""
 
@@ -80,7 +80,8 @@ class WriteSchema:
         return result
 
     def conform_some(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-        """Only the named columns of an incoming batch, in the types of this schema; those the batch lacks are left out.
+        """Returns only the named columns of an incoming batch, in the types of this schema; columns that the batch
+        lacks are left out.
 
         Raises:
             SchemaMismatchError: a value does not fit.
@@ -90,7 +91,7 @@ class WriteSchema:
         return conform(batch.select([field.name for field in fields]), pa.schema(fields), convert=cast_exactly)
 
     def conform(self, batch: pa.RecordBatch, names: Sequence[str] | None = None) -> pa.RecordBatch:
-        """An incoming batch in this schema, or in the types of some of its columns.
+        """Converts an incoming batch to this schema, or to the types of some of its columns.
 
         Raises:
             SchemaMismatchError: a value does not fit, or is null in a column that may not be null, or a vector has
@@ -118,11 +119,11 @@ class EvolutionRules:
     numeric_only: tuple[str, ...] = ()
     """Columns that may be widened among numbers only: ordering fields."""
     set_null: bool = False
-    """Whether other columns that the data lacks, and members of structs, become null; otherwise they are required."""
+    """Whether other columns and members of structs that the data lacks become null; otherwise they are required."""
     partial: bool = False
     """Whether the data may lack whole columns, except `fixed` ones and those that may not be null."""
     widen: bool = False
-    """Whether columns become any wider type that Apache Hudi gives them (`hoodie.py.write.widen.columns`)."""
+    """Whether columns may get any wider type that Apache Hudi gives them (`hoodie.py.write.widen.columns`)."""
 
 
 def write_schema(
@@ -131,7 +132,7 @@ def write_schema(
     table_name: str,
     rules: EvolutionRules | None = None,
 ) -> WriteSchema:
-    """The schema to write `incoming` with.
+    """Returns the schema with which to write `incoming`.
 
     Args:
         table_avro: the table's Avro record without meta columns; None for a table without any.
@@ -145,26 +146,26 @@ def write_schema(
     if table_avro is None:
         _check_no_nulls(incoming)
         avro = avro_schema(incoming, *record_name(table_name))
-        return WriteSchema(_dump(avro), arrow_schema(avro))
+        return WriteSchema(_dump_json(avro), arrow_schema(avro))
     table = arrow_schema(dict(table_avro))
     merge = _Merge(rules or EvolutionRules(), [])
     merged = merge.fields(list(table), list(incoming), "")
     if not merge.changes:
-        return WriteSchema(_dump(table_avro), table)
+        return WriteSchema(_dump_json(table_avro), table)
     name, namespace = str(table_avro["name"]), str(table_avro.get("namespace", ""))
     whole = avro_schema(pa.schema(merged), name, namespace)
-    fields = list(table_avro["fields"])  # unchanged columns keep the JSON they have
+    fields = list(table_avro["fields"])  # unchanged columns keep their JSON
     for position, (field, made) in enumerate(zip(merged, whole["fields"], strict=True)):
         if position >= len(fields):
             fields.append(made)
         elif not field.type.equals(table.field(position).type):
             fields[position] = {**fields[position], "type": made["type"]}
     avro = shared_names({**table_avro, "fields": fields})
-    return WriteSchema(_dump(avro), arrow_schema(avro), tuple(merge.changes))
+    return WriteSchema(_dump_json(avro), arrow_schema(avro), tuple(merge.changes))
 
 
 def check_spelling(table: Sequence[pa.Field], incoming: Sequence[pa.Field], path: str = "") -> None:
-    """Refuses a new column in the place of one that it is named much like: a slip would stay in the table.
+    """Refuses a new column whose name is much like that of a missing one: a typo would stay in the table.
 
     Args:
         table: the table's columns before the write, or members of a struct at `path`.
@@ -175,7 +176,7 @@ def check_spelling(table: Sequence[pa.Field], incoming: Sequence[pa.Field], path
     own, given = {field.name: field for field in table}, {field.name: field for field in incoming}
     new = [field for name, field in given.items() if name not in own]
     for name, field in own.items():
-        near = None if name in given else _nearest(field, new)
+        near = None if name in given else _nearest_name(field, new)
         if near is not None:
             raise SchemaMismatchError(
                 f"Column '{path}{near}' of the data is not in the table, whose column '{path}{name}' the data lacks: "
@@ -187,7 +188,7 @@ def check_spelling(table: Sequence[pa.Field], incoming: Sequence[pa.Field], path
 
 
 def with_column_ids(schema: WriteSchema, stored: TableSchema | None, table: str, *, begins: bool) -> WriteSchema:
-    """The schema of a write with the ids of its columns, in a table whose schema evolves on read.
+    """Returns the schema of a write with the ids of its columns, in a table whose schema evolves on read.
 
     Args:
         stored: the table's schema so far.
@@ -207,19 +208,19 @@ def with_column_ids(schema: WriteSchema, stored: TableSchema | None, table: str,
 
 
 def existing_schema(table_avro: Mapping[str, Any]) -> WriteSchema:
-    """The table's schema as it is, for a write that adds no rows."""
-    return WriteSchema(_dump(table_avro), arrow_schema(dict(table_avro)))
+    """Returns the table's schema as it is, for a write that adds no rows."""
+    return WriteSchema(_dump_json(table_avro), arrow_schema(dict(table_avro)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """Merges the columns of a table with those of data."""
+    """Merges the columns of a table with those of the data."""
 
     rules: EvolutionRules
     changes: list[SchemaChange]
 
     def fields(self, table: list[pa.Field], incoming: list[pa.Field], path: str) -> list[pa.Field]:
-        """The table's columns, or members of a struct at `path`, then new ones."""
+        """Returns the table's columns, or members of a struct at `path`, then new ones."""
         by_name = {field.name: field for field in incoming}
         new = [field for field in incoming if all(field.name != own.name for own in table)]
         result = []
@@ -230,29 +231,29 @@ class _Merge:
                 check_type(field, found, where)
                 result.append(field)
             elif found is not None:
-                result.append(field.with_type(self._type(field.type, found.type, where)))
+                result.append(field.with_type(self._merge_type(field.type, found.type, where)))
             elif self._may_lack(field, path, where):
                 result.append(field)
             else:
                 raise SchemaMismatchError(
-                    f"Column '{where}' of the table is missing in the data; {self._advice(field, where, path, new)}"
+                    f"Column '{where}' of the table is missing in the data; {self._advice_for(field, where, path, new)}"
                 )
         for field in new:
             _check_no_nulls([field], path)
             self.changes.append(SchemaChange(f"{path}{field.name}", None, declared(field) or str(field.type)))
-            result.append(field.with_nullable(True))  # the rows already there have none
+            result.append(field.with_nullable(True))  # existing rows have no value
         return result
 
     def _may_lack(self, field: pa.Field, path: str, where: str) -> bool:
-        """Whether the data may be without a column, or a member of a struct, of the table."""
+        """Returns whether the data may lack a column, or a member of a struct, of the table."""
         lacks = self.rules.set_null or (self.rules.partial and not path)
         return lacks and field.nullable and not self._is_fixed(where)
 
     def _is_fixed(self, column: str) -> bool:
         return any(f"{name}.".startswith(f"{column}.") for name in self.rules.fixed)
 
-    def _advice(self, field: pa.Field, where: str, path: str, new: Sequence[pa.Field]) -> str:
-        close = _nearest(field, new)
+    def _advice_for(self, field: pa.Field, where: str, path: str, new: Sequence[pa.Field]) -> str:
+        close = _nearest_name(field, new)
         if close is not None:
             return f"the data has '{path}{close}': rename it"
         unknown = ", ".join(f"'{path}{other.name}'" for other in new[:5])
@@ -266,20 +267,22 @@ class _Merge:
             f"{write_config.SET_NULL_FOR_MISSING_COLUMNS.key}=true does so, key and partition columns apart"
         )
 
-    def _type(self, table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
+    def _merge_type(self, table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
         if incoming.equals(table) or pa.types.is_null(incoming):
             return table
         if pa.types.is_struct(table) and pa.types.is_struct(incoming):
             return pa.struct(self.fields(list(table), list(incoming), f"{path}."))
         if pa.types.is_list(table) and pa.types.is_list(incoming):
             item = table.value_field
-            return pa.list_(item.with_type(self._type(item.type, incoming.value_type, f"{path}.element")))
+            return pa.list_(item.with_type(self._merge_type(item.type, incoming.value_type, f"{path}.element")))
         if pa.types.is_map(table) and pa.types.is_map(incoming):
             item = table.item_field
-            return pa.map_(table.key_type, item.with_type(self._type(item.type, incoming.item_type, f"{path}.value")))
-        return self._scalar(table, incoming, path)
+            return pa.map_(
+                table.key_type, item.with_type(self._merge_type(item.type, incoming.item_type, f"{path}.value"))
+            )
+        return self._merge_scalar(table, incoming, path)
 
-    def _scalar(self, table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
+    def _merge_scalar(self, table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
         if takes(table, incoming):
             return table
         # dates and decimals do not become text: Apache Hudi 1.2.0 cannot merge into files with the old type
@@ -307,8 +310,8 @@ class _Merge:
         raise SchemaMismatchError(f"{said}, and neither can be converted to the other; cast the data to {table}")
 
 
-def _nearest(field: pa.Field, others: Sequence[pa.Field]) -> str | None:
-    """The name that differs from a column's in a slip or in case only."""
+def _nearest_name(field: pa.Field, others: Sequence[pa.Field]) -> str | None:
+    """Finds the name that differs from a column's only by a typo or in case."""
     by_name = {other.name.lower(): other.name for other in others}
     near = difflib.get_close_matches(field.name.lower(), by_name, 1, cutoff=0.75)
     return by_name[near[0]] if near else None
@@ -337,13 +340,13 @@ def _holds_null(kind: pa.DataType) -> bool:
     return any(_holds_null(kind.field(index).type) for index in range(kind.num_fields))
 
 
-def _dump(avro: Mapping[str, Any]) -> str:
+def _dump_json(avro: Mapping[str, Any]) -> str:
     return json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
 
 
 def check_type(table: pa.Field, incoming: pa.Field, path: str) -> None:
-    """Refuses data that a VECTOR, VARIANT or BLOB cannot take, and such data for other columns: their types never
-    change. Of structs and lists, whose type says nothing else, the values count."""
+    """Refuses data that a VECTOR, VARIANT or BLOB column cannot take, and such data for other columns: their types
+    never change. For structs and lists without a declared type, the values count."""
     own, given = declared(table), declared(incoming)
     kind = None if own is None else parse_type(own, path)
     if given is not None and (kind is None or parse_type(given, path) != kind):
@@ -368,7 +371,7 @@ def check_type(table: pa.Field, incoming: pa.Field, path: str) -> None:
 
 
 def _same_members(table: pa.DataType, incoming: pa.DataType) -> bool:
-    """Whether types are equal but for what may be null and the order of members."""
+    """Returns whether types are equal except for nullability and the order of members."""
     if pa.types.is_null(incoming):
         return True
     if not pa.types.is_struct(table) or not pa.types.is_struct(incoming):
@@ -380,7 +383,7 @@ def _same_members(table: pa.DataType, incoming: pa.DataType) -> bool:
 
 
 def check_values(batch: pa.RecordBatch) -> None:
-    """Refuses values that a column cannot hold although their type is that of the table.
+    """Refuses values that a column cannot hold although they have the type of the table.
 
     Args:
         batch: in the table's types, with their `hudi_type`.
@@ -419,6 +422,6 @@ def _check_values(field: pa.Field, array: pa.Array, path: str) -> None:
 
 
 def _has_blobs(kind: pa.DataType) -> bool:
-    """Whether a blob is somewhere within a type."""
+    """Returns whether a type contains a blob."""
     members = [kind.field(at) for at in range(kind.num_fields)] if pa.types.is_nested(kind) else []
     return any(declared(member) == BLOB or _has_blobs(member.type) for member in members)

@@ -1,4 +1,4 @@
-"""The table that a first write makes: it is there before the first rows are, and goes again if they never come.
+"""Creates the table of a first write: it exists before the first rows do, and is removed again if they never come.
 
 Its properties carry the mark `hoodie.py.first.write` until something is committed. While they do, the write that made
 the table takes it back when it fails; what a killed one left is made anew by the next first write that wants other
@@ -45,12 +45,12 @@ from hudi_py.write.table.evolution import WriteSchema
 _log = logging.getLogger(__name__)
 
 _LOCKS = (LOCK_FILE, ".locks")
-"""Where locks are kept in `.hoodie`."""
+"""The locations of locks in `.hoodie`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstWrite:
-    """Who makes a table, and how it is locked."""
+    """The creator of a table, and how it locks the table."""
 
     owner: WriterIdentity
     settings: TransactionSettings
@@ -63,26 +63,26 @@ class FirstWrite:
         settings: TransactionSettings,
         storage_options: Mapping[str, str] | None,
     ) -> FirstWrite:
-        """A write that ends with `process`, if that is known."""
+        """Returns a write that ends with `process`, if that is known."""
         return cls(WriterIdentity(new_writer_id(), process), settings, storage_options)
 
     def mark(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """The properties of the table that it makes."""
+        """Marks the properties of the table that it creates."""
         begin_work(self.owner.id)
         return {**properties, FIRST_WRITE: self.owner.to_json()}
 
     def made(self, config: TableConfig) -> bool:
-        """Whether it is the one that made a table, without a commit as far as the properties say."""
+        """Returns whether it created the table, and nothing has been committed according to the properties."""
         maker = parse_writer(config.properties.get(FIRST_WRITE, ""))
         return maker is not None and maker.id == self.owner.id
 
     def end(self) -> None:
-        """Notes that the process no longer works on the table."""
+        """Records that the process no longer works on the table."""
         end_work(self.owner.id)
 
     @contextmanager
     def taken_back(self, storage: Storage, config: TableConfig) -> Iterator[None]:
-        """Takes the table back if it made it and what is done with it fails."""
+        """Removes the table again if this write created it and the block fails."""
         made = self.made(config)
         try:
             yield
@@ -94,17 +94,19 @@ class FirstWrite:
             self.end()
 
     def take_back(self, storage: Storage, config: TableConfig) -> None:
-        """Removes the table that it made, unless something came to it since. What fails leaves the mark: the next first
-        write removes the table."""
+        """Removes the table that this write created, unless something was added to it since. If that fails, the mark
+        stays, and the next first write removes the table."""
         try:
-            with self._session(storage, config).locked("take back the table that a failed first write made") as table:
+            with self._open_session(storage, config).locked(
+                "take back the table that a failed first write made"
+            ) as table:
                 if self.made(table.config) and _nothing_came(table):
-                    _remove(table)
+                    _remove_empty(table)
         except (HudiError, OSError) as error:  # the error of the write matters more
             _log.warning("the table that a failed write made at %s stays, empty: %s", storage.uri, first_line(error))
 
     def made_anew(self, storage: Storage, config: TableConfig, wanted: Mapping[str, str]) -> bool:
-        """Removes a table that a first write left when it was killed, if one with other settings is wanted.
+        """Removes a table that a first write left when it was killed, if a table with other settings is wanted.
 
         Returns:
             False: it stays, because it is as wanted, its writer may live, or something came to it.
@@ -117,13 +119,13 @@ class FirstWrite:
             return False
         try:
             what = "make the table anew that a killed write left"
-            with recovered(self._session(storage, config), what, beside=True) as table:
+            with recovered(self._open_session(storage, config), what, beside=True) as table:
                 if table.config.properties.get(FIRST_WRITE) != config.properties[FIRST_WRITE]:
                     return False
                 if not _nothing_came(table):
                     return False
                 _log.warning("removing the empty table that the killed %s left at %s", maker, storage.uri)
-                _remove(table)
+                _remove_empty(table)
         except ConflictError:  # a write to it is under way
             return False
         return True
@@ -147,9 +149,9 @@ class FirstWrite:
                 "another path (if it has died, it counts as failed after "
                 f"{self.settings.heartbeat_expiry_ms / 1000:.0f} s)"
             )
-        with self._session(storage, config).locked("look at what a killed bootstrap left") as table:
+        with self._open_session(storage, config).locked("look at what a killed bootstrap left") as table:
             left = bootstrap_left(table)
-        with recovered(self._session(storage, config), "bootstrap the table anew", bootstraps=True) as table:
+        with recovered(self._open_session(storage, config), "bootstrap the table anew", bootstraps=True) as table:
             if table.config.properties.get(FIRST_WRITE) != config.properties[FIRST_WRITE]:
                 return False
             done = [each for each in table.timeline.write_completed if each.time <= FULL_INSTANT]
@@ -160,7 +162,7 @@ class FirstWrite:
             if not _nothing_came(table):
                 return False
             _log.warning("removing what the killed %s left at %s", maker, storage.uri)
-            _remove(table)
+            _remove_empty(table)
         return True
 
     def _is_dead(self, storage: Storage, maker: WriterIdentity) -> bool:
@@ -169,10 +171,10 @@ class FirstWrite:
         info = storage.stat(PROPERTIES)
         return info is not None and now_ms() - info.modified_ms > self.settings.heartbeat_expiry_ms
 
-    def _session(self, storage: Storage, config: TableConfig) -> TableSession:
+    def _open_session(self, storage: Storage, config: TableConfig) -> TableSession:
         return TableSession.open(
             storage,
-            DropMetadata(drop_indexes=True),  # it goes with the table
+            DropMetadata(drop_indexes=True),  # the lock is removed with the table
             config=config,
             settings=self.settings,
             storage_options=self.storage_options,
@@ -180,8 +182,8 @@ class FirstWrite:
 
 
 def check_rows(source: Input, schema: WriteSchema, keygen: KeyGenerator) -> None:
-    """Refuses rows in memory that no table could hold, before one is made for them: without a key, with values that a
-    table's types cannot hold, or with partition values that are no path.
+    """Refuses rows in memory that no table could hold, before a table is created for them: without a key, with values
+    that a table's types cannot hold, or with partition values that cannot be a path.
 
     Args:
         schema: that of the new table.
@@ -201,15 +203,15 @@ def check_rows(source: Input, schema: WriteSchema, keygen: KeyGenerator) -> None
 
 
 def _lacks_values(column: pa.Array) -> bool:
-    """Whether a row may have no key in this column: keys of other columns are not rendered twice."""
+    """Returns whether a row may have no key in this column: keys of other columns are not rendered twice."""
     if column.null_count or pa.types.is_nested(column.type):
         return True
     return bool(pa.types.is_string(column.type) and pc.min(pc.binary_length(column)).as_py() == 0)
 
 
 def remove_metadata_folder(storage: Storage, lock: TableLock) -> None:
-    """Deletes `.hoodie`. The properties go last but for the lock: until then this can be repeated, and from then on who
-    has waited for the lock finds no table."""
+    """Deletes `.hoodie`. The properties go last except for the lock: until then this can be repeated, and from then on
+    a process that has waited for the lock finds no table."""
     for info in storage.list(META_FOLDER):
         if info.path not in (PROPERTIES, BACKUP) and info.name not in _LOCKS:
             remove(storage, info.path, is_folder=info.is_dir)
@@ -220,7 +222,7 @@ def remove_metadata_folder(storage: Storage, lock: TableLock) -> None:
 
 
 def remove(storage: Storage, path: str, *, is_folder: bool) -> None:
-    """Deletes a file, or a folder with what is in it."""
+    """Deletes a file, or a folder with its content."""
     if is_folder:
         storage.delete_tree(path)
     else:
@@ -228,12 +230,12 @@ def remove(storage: Storage, path: str, *, is_folder: bool) -> None:
 
 
 def _nothing_came(table: LockedTable) -> bool:
-    """Whether the table has had nothing but writes that were rolled back."""
+    """Returns whether the table has had only writes that were rolled back."""
     undoing = (Action.ROLLBACK, Action.RESTORE)
     return all(instant.action in undoing and instant.completed for instant in table.timeline.instants)
 
 
-def _remove(table: LockedTable) -> None:
+def _remove_empty(table: LockedTable) -> None:
     """Removes an empty table, and nothing that others have put into its folder."""
     session, storage = table.session, table.session.storage
     for partition in StorageLister(storage, table.config).partitions():
@@ -242,7 +244,7 @@ def _remove(table: LockedTable) -> None:
             if not info.is_dir and info.name.startswith(PARTITION_METAFILE):
                 storage.delete(info.path)
         left, folder = [info for info in children if not info.name.startswith(PARTITION_METAFILE)], str(partition)
-        while folder and not left:  # stores without folders have none to remove
+        while folder and not left:  # stores without folders have nothing to remove
             storage.delete_tree(folder)
             folder = folder.rpartition("/")[0]
             left = storage.list(folder)

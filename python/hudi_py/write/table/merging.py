@@ -1,4 +1,4 @@
-"""How a new table merges versions of a row: what the options ask for by mode, strategy or payload class.
+"""Determines how a new table merges versions of a row: by the mode, strategy or payload class in the options.
 
 Sources: `HoodieTableConfig.inferMergingConfigsForPreV9Table` and `inferMergingConfigsForV9TableCreation`, 1.2.0.
 """
@@ -35,7 +35,7 @@ _CUSTOM_PAYLOADS = frozenset(payload.value.rpartition(".")[2] for payload in Pay
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What takes the place of a payload class in tables of version 9."""
+    """The settings that replace a payload class in tables of version 9."""
 
     mode: str
     partial: PartialUpdate | None = None
@@ -63,7 +63,7 @@ _REPLACEMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class NewMerging:
-    """How a new table merges, in the words of each table version."""
+    """How a new table merges, in the terms of each table version."""
 
     mode: str
     ordering_fields: tuple[str, ...] = ()
@@ -73,11 +73,11 @@ class NewMerging:
     unavailable: str | None = None
     """The text that stands for a value that is not known, with FILL_UNAVAILABLE."""
     deletes: tuple[str, str] | None = None
-    """The column that marks deletes, and its text in them, where the payload class says so."""
+    """The column that marks deletes and its text in them, if the payload class defines them."""
 
     @classmethod
     def of(cls, options: Options, version: int) -> NewMerging:
-        """Raises ConfigError for options which do not go together."""
+        """Resolves the options of a new table. Raises ConfigError for options that contradict each other."""
         asked = asked_mode(options)
         payload = options.get(table_config.PAYLOAD_CLASS)
         replacement = None if payload is None else _REPLACEMENTS[_simple_name(payload)]
@@ -96,7 +96,7 @@ class NewMerging:
                 f"Cannot create a table with {f'the payload class {payload}' if payload else f'the merge mode {mode}'} "
                 "without an ordering field; set hoodie.table.ordering.fields"
             )
-        partial = _partial(options, version, replacement)
+        partial = _partial_mode(options, version, replacement)
         unavailable = None
         if partial is PartialUpdate.FILL_UNAVAILABLE:
             unavailable = options.get(table_config.UNAVAILABLE_VALUE)
@@ -121,25 +121,26 @@ class NewMerging:
 
 
 def replacement_of(payload: str) -> Replacement | None:
-    """What takes the place of a payload class in version 9; None for a class of a user's own."""
+    """Returns the settings that replace a payload class in version 9; None for a class of the user's own."""
     return _REPLACEMENTS.get(_simple_name(payload))
 
 
 def merges_in_its_own_way(payload: str) -> bool:
-    """Whether a payload class is one of Apache Hudi's for which tables before version 9 have the mode CUSTOM."""
+    """Returns whether a payload class is one of Apache Hudi's for which tables before version 9 have the mode
+    CUSTOM."""
     return _simple_name(payload) in _CUSTOM_PAYLOADS
 
 
 def strategy_of(mode: str) -> str:
-    """The id of the merger of a mode."""
+    """Returns the id of the merger of a mode."""
     return _STRATEGIES.get(mode, PAYLOAD_STRATEGY)
 
 
 def payload_for(
     mode: str, partial: str, ordering_fields: tuple[str, ...], deletes: tuple[str, str] | None
 ) -> str | None:
-    """The payload class by which tables before version 9 merge like one of version 9 with these settings; None if there
-    is none."""
+    """Returns the payload class by which tables before version 9 merge like one of version 9 with these settings; None
+    if there is none."""
     if not partial:
         return _PAYLOADS.get(mode)
     for name, each in _REPLACEMENTS.items():
@@ -151,12 +152,12 @@ def payload_for(
 
 
 def asked_mode(options: Options) -> str | None:
-    """The merge mode that the options name, or that of the strategy that they name."""
+    """Returns the merge mode that the options name, or that of the strategy that they name."""
     return options.get(table_config.MERGE_MODE) or _MODES.get(options.get(table_config.MERGE_STRATEGY_ID) or "")
 
 
-def _partial(options: Options, version: int, replacement: Replacement | None) -> PartialUpdate | None:
-    """The partial update mode of a new table."""
+def _partial_mode(options: Options, version: int, replacement: Replacement | None) -> PartialUpdate | None:
+    """Returns the partial update mode of a new table."""
     key, asked = table_config.PARTIAL_UPDATE_MODE.key, options.get(table_config.PARTIAL_UPDATE_MODE)
     if asked is not None and version < 9:
         raise ConfigError(

@@ -34,7 +34,7 @@ _UNAVAILABLE: Final = PROPERTY_PREFIX + UNAVAILABLE_VALUE
 
 @dataclass(frozen=True, slots=True)
 class RequestedTable:
-    """What options ask of a new table, with what follows from them."""
+    """The settings of a new table that options ask for, and values derived from them."""
 
     options: Options
     version: int
@@ -45,7 +45,7 @@ class RequestedTable:
 
     @classmethod
     def of(cls, options: Options) -> RequestedTable:
-        """Raises ConfigError if there is no name, or for options which do not go together."""
+        """Resolves the options. Raises ConfigError if there is no name, or for options that contradict each other."""
         if not options.get(config.TABLE_NAME):
             raise ConfigError("Cannot create a table without a name; set hoodie.table.name")
         base_format = options.get(config.BASE_FILE_FORMAT)
@@ -72,14 +72,14 @@ class RequestedTable:
 
 
 Derived = Callable[[RequestedTable], str | None]
-"""The value of a property of a new table; None if it has none."""
+"""Returns the value of a property of a new table; None if it has none."""
 
 
 def _in_any_case(asked: str, stored: str) -> bool:
     return asked.lower() == stored.lower()
 
 
-def _exactly(asked: str, stored: str) -> bool:
+def _equals_exactly(asked: str, stored: str) -> bool:
     return asked == stored
 
 
@@ -101,27 +101,28 @@ class TableProperty:
     """Its value in a new table. By default, that of the option unless it is empty."""
     since: int = 6
     until: int | None = None
-    """The last version, if it is not stored any more."""
+    """The last version that stores it; None if all later ones do."""
     asked: Callable[[Options], str | None] | None = None
-    """What options ask for; None if nothing. By default, the value of the option if it is given."""
+    """The value that options ask for; None if they ask for nothing. By default, the value of the option if it is
+    given."""
     stored: Callable[[TableConfig], str | None] | None = None
-    """What a table has; None if any value goes with it. By default, the text of the property, or else the default of
-    the option."""
+    """The value of a table; None if any value is compatible. By default, the text of the property, or else the default
+    of the option."""
     same: Callable[[str, str], bool] | None = _in_any_case
-    """How the two are compared, whatever the version; None if they are not."""
+    """Compares the two, whatever the version; None if they are not compared."""
 
     def in_version(self, version: int) -> bool:
-        """Whether tables of a version store it."""
+        """Returns whether tables of a version store it."""
         return self.since <= version and (self.until is None or version <= self.until)
 
     def value_in(self, new: RequestedTable) -> str | None:
-        """Its value in a new table; None if it is not stored."""
+        """Returns its value in a new table; None if it is not stored."""
         if self.value is None:
             return None if self.option is None else _text(new.options.get(self.option)) or None
         return self.value if isinstance(self.value, str) else self.value(new)
 
     def contradiction(self, table: TableConfig, options: Options) -> str | None:
-        """What the options ask for and what the table has, if that is not the same."""
+        """Returns the value in the options and the value of the table if they differ."""
         option = self.option
         if option is None or self.same is None:
             return None
@@ -177,8 +178,8 @@ def _partition_extractor(new: RequestedTable) -> str:
 
 
 def _date_property(option: Option[str | None]) -> TableProperty:
-    """A date option of the key generator TIMESTAMP: Apache Hudi does not store those of CUSTOM. Patterns differ by
-    case."""
+    """Returns the property of a date option of the key generator TIMESTAMP: Apache Hudi does not store those of CUSTOM.
+    Patterns are case-sensitive."""
 
     def value(new: RequestedTable) -> str | None:
         return new.options.get(option) if new.keygen is KeyGeneratorType.TIMESTAMP else None
@@ -187,7 +188,7 @@ def _date_property(option: Option[str | None]) -> TableProperty:
         (old,) = option.aliases
         return table.properties.get(option.key, table.properties.get(old))
 
-    return TableProperty(option.key, option, value, stored=stored, same=_exactly)
+    return TableProperty(option.key, option, value, stored=stored, same=_equals_exactly)
 
 
 PROPERTIES: Final = (
@@ -300,17 +301,17 @@ PROPERTIES: Final = (
         ),
     ),
 )
-"""Every property of a table that writes set or compare, in the order in which contradictions are named. A key stands
-twice if its value differs by version; the option is that of one of the two."""
+"""Every property of a table that writes set or compare, in the order in which contradictions are named. A key occurs
+twice if its value differs by version; one of the two has the option."""
 
 
 def stored_in(version: int) -> frozenset[str]:
-    """The keys of the properties that tables of a version store."""
+    """Returns the keys of the properties that tables of a version store."""
     return frozenset(each.key for each in PROPERTIES if each.in_version(version))
 
 
 def table_properties(options: Options) -> dict[str, str]:
-    """`hoodie.properties` of a new table, without the checksum.
+    """Returns `hoodie.properties` of a new table, without the checksum.
 
     Raises:
         ConfigError, UnsupportedTableError: as `NewTable.of`.
@@ -321,7 +322,7 @@ def table_properties(options: Options) -> dict[str, str]:
 
 
 def check_options(table: TableConfig, options: Options) -> None:
-    """Refuses what contradicts an existing table (`HoodieWriterUtils.validateTableConfig`, 1.2.0).
+    """Refuses options that contradict an existing table (`HoodieWriterUtils.validateTableConfig`, 1.2.0).
 
     Raises:
         ConfigError: names every contradiction with both values.
@@ -337,7 +338,7 @@ def check_options(table: TableConfig, options: Options) -> None:
 
 
 def _text(value: object) -> str:
-    """The text of an option's value in `hoodie.properties`."""
+    """Returns the text of an option's value in `hoodie.properties`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
@@ -346,7 +347,7 @@ def _text(value: object) -> str:
 
 
 def _partition_names(keygen: KeyGeneratorType, fields: tuple[str, ...]) -> tuple[str, ...]:
-    """The partition fields without their types, which only those of CUSTOM key generators have."""
+    """Returns the partition fields without their types, which only those of CUSTOM key generators have."""
     custom = keygen is KeyGeneratorType.CUSTOM
     parts = [field_type(text) for text in fields] if custom else [(text, None) for text in fields]
     for text, (_, kind) in zip(fields, parts, strict=True):

@@ -1,4 +1,4 @@
-"""Which tables this release can write, and with which columns in their files."""
+"""Determines which tables this release can write, and with which columns in their files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from hudi_py.timeline.properties import check_writable as check_version_writable
 from hudi_py.write.rows.keygen import KeyGenerator, KeyGeneratorType, key_generator, parse_keygen
 
 _ELSEWHERE_REFUSED = {"ORC": ("variant", "vector"), "LANCE": ("blob", "variant", "vector")}
-"""Logical types that are not written, by the format of base files. In Lance files they have encodings of their own."""
+"""Logical types that are not written, by the format of base files. Lance files have encodings of their own for them."""
 
 
 def check_writable(config: TableConfig) -> None:
-    """Refuses tables whose properties ask for something that this release does not write.
+    """Refuses tables whose properties ask for features that this release does not write.
 
     Raises:
         UnsupportedTableError: names the property.
@@ -39,7 +39,7 @@ def check_writable(config: TableConfig) -> None:
 
 
 def check_files_writable(config: TableConfig, do: str) -> None:
-    """Refuse a table that would get files which this release does not write.
+    """Refuses a table that would get files which this release does not write.
 
     Args:
         do: what the caller is about to do, for errors: "write to", "compact".
@@ -69,7 +69,7 @@ def check_metafiles(config: TableConfig, do: str) -> None:
 
 
 def read_only_reason(config: TableConfig) -> str | None:
-    """Why a table cannot be written according to its properties; None if nothing in them prevents it."""
+    """Returns why a table cannot be written according to its properties; None if nothing in them prevents it."""
     try:
         check_writable(config)
         key_generator(config)
@@ -77,12 +77,12 @@ def read_only_reason(config: TableConfig) -> str | None:
     except UnsupportedTableError as error:
         return first_line(error)
     except ConfigError:
-        pass  # the options of a write may supply what is missing
+        pass  # the options of a write may supply missing settings
     return None
 
 
 _UNWRITABLE = {"ORC": unwritable_to_orc, "LANCE": unwritable_to_lance}
-"""Why base files cannot have a column of an Avro type, by their format."""
+"""Returns why base files cannot have a column of an Avro type, by their format."""
 
 
 def check_types(config: TableConfig, avro: Any) -> None:
@@ -134,7 +134,7 @@ _OF_PATHS = (pa.types.is_string, pa.types.is_integer, pa.types.is_decimal, pa.ty
 
 
 def check_stored_rows(config: TableConfig, keygen: KeyGenerator, schema: pa.Schema) -> None:
-    """Refuses tables whose rows could not be found again, or read with other values.
+    """Refuses tables whose rows could not be found again, or would be read with other values.
 
     Args:
         schema: the table's own columns.
@@ -166,8 +166,8 @@ def check_evolution(config: TableConfig, *, on_read: bool) -> None:
 
 
 def as_stored(config: TableConfig, incoming: pa.Schema) -> pa.Schema:
-    """The columns of incoming rows as a new table shows them. If its files lack the partition columns, these are texts,
-    and come last (`TableSchemaResolver.appendPartitionColumns`, 1.2.0).
+    """Returns the columns of incoming rows as a new table shows them. If its files lack the partition columns, these
+    are texts, and come last (`TableSchemaResolver.appendPartitionColumns`, 1.2.0).
 
     Raises:
         UnsupportedTableError: values of a partition column are not the texts in paths.
@@ -189,8 +189,9 @@ def as_stored(config: TableConfig, incoming: pa.Schema) -> pa.Schema:
 
 
 def _check_virtual_keys(config: TableConfig, keygen: KeyGenerator, schema: pa.Schema) -> None:
-    """Readers compute record keys from columns, by rules of their own (`RecordContext.virtualKeyExtractor`): they must
-    find what the key generator has made (`BaseHoodieWriteClient.validateAgainstTableProperties`, 1.2.0)."""
+    """Refuses keys that readers would compute differently. They compute record keys from columns by rules of their own
+    (`RecordContext.virtualKeyExtractor`), and must find the keys that the key generator made
+    (`BaseHoodieWriteClient.validateAgainstTableProperties`, 1.2.0)."""
     start = f"Cannot write to the table '{config.name}' with {_META}"
     if keygen.type not in _VIRTUAL:
         raise UnsupportedTableError(

@@ -1,4 +1,4 @@
-"""Record keys and partition paths of rows, exactly as Apache Hudi forms them."""
+"""Computes record keys and partition paths of rows, exactly as Apache Hudi does."""
 
 from __future__ import annotations
 
@@ -68,11 +68,12 @@ _TYPES = {kind.value: kind for kind in KeyGeneratorType} | {f"{kind.value}_AVRO"
 _CLASSES = {f"{stem}{infix}KeyGenerator": kind for kind, stem in _CLASS_STEMS.items() for infix in ("", "Avro")}
 _SUPPORTED = f"supported: {', '.join(KeyGeneratorType.__members__)}"
 FIELD_TYPES = ("SIMPLE", "TIMESTAMP")
-"""What a partition field of the CUSTOM key generator may be."""
+"""The types that a partition field of the CUSTOM key generator may have."""
 
 
 def infer_keygen_type(key_fields: Sequence[str], partition_fields: Sequence[str]) -> KeyGeneratorType:
-    """The default generator of a table (`KeyGenUtils.inferKeyGeneratorType`). Partition fields may be `name:TYPE`."""
+    """Returns the default generator of a table (`KeyGenUtils.inferKeyGeneratorType`). Partition fields may be
+    `name:TYPE`."""
     if not partition_fields:
         return KeyGeneratorType.NON_PARTITION
     if ":" in partition_fields[0]:
@@ -83,7 +84,7 @@ def infer_keygen_type(key_fields: Sequence[str], partition_fields: Sequence[str]
 
 
 def parse_keygen(type_name: str, class_name: str) -> KeyGeneratorType | None:
-    """The generator named by type or, when that is empty, by Java class; None when both are.
+    """Returns the generator named by type or, if that is empty, by Java class; None if both are empty.
 
     Raises:
         UnsupportedTableError: it is not one of the supported ones.
@@ -119,7 +120,7 @@ class KeyGenerator:
     millis_columns: frozenset[str] = frozenset()
     """Timestamp columns the table stores as milliseconds."""
     dated_fields: frozenset[str] = frozenset()
-    """The partition fields that `dates` makes texts of."""
+    """The partition fields that `dates` converts to texts."""
     dates: DateRule | None = None
     slashed_dates: bool = False
     """Whether a partition `yyyy-MM-dd` has the path `yyyy/MM/dd`."""
@@ -132,22 +133,22 @@ class KeyGenerator:
         return not self.key_fields
 
     def key_columns(self, schema: pa.Schema) -> list[str]:
-        """The columns that make up record keys."""
+        """Returns the columns that form record keys."""
         return [column_of(field, schema) for field in self.key_fields]
 
     def partition_columns(self, schema: pa.Schema) -> list[str]:
-        """The columns that make up partition paths."""
+        """Returns the columns that form partition paths."""
         return [column_of(field, schema) for field in self.partition_fields]
 
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
-        """One key per row, without nulls. Source: `KeyGenUtils.getRecordKey`, 1.2.0.
+        """Computes one key for each row, without nulls. Source: `KeyGenUtils.getRecordKey`, 1.2.0.
 
         Raises:
             ConfigError: a key column has a type that cannot be a key.
             SchemaMismatchError: a key column is missing, or the key of a row is null or empty.
         """
         assert self.key_fields, "keys of this table are generated"
-        texts = [self._text(batch, field, "a record key") for field in self.key_fields]
+        texts = [self._field_text(batch, field, "a record key") for field in self.key_fields]
         if not self._names_fields:
             (text,) = texts
             bad = pc.sum(pc.equal(pc.binary_length(text), 0).fill_null(True)).as_py() or 0
@@ -167,10 +168,11 @@ class KeyGenerator:
         return pc.binary_join_element_wise(*pieces, "")
 
     def partition_paths(self, batch: pa.RecordBatch) -> pa.StringArray:
-        """One partition path per row, without nulls; `""` for an unpartitioned table. Raises as `record_keys`."""
+        """Computes one partition path for each row, without nulls; `""` for an unpartitioned table. Raises the errors
+        of `record_keys`."""
         if self.type is KeyGeneratorType.NON_PARTITION or not self.partition_fields:
             return pa.repeat(pa.scalar("", pa.string()), len(batch))
-        return join_segments([self._segments(batch, field) for field in self.partition_fields])
+        return join_segments([self._field_segments(batch, field) for field in self.partition_fields])
 
     def check_partitions(self, batch: pa.RecordBatch) -> None:
         """Raises the errors of `partition_paths`, at less cost: each distinct value is checked once."""
@@ -180,17 +182,17 @@ class KeyGenerator:
                 values = batch[column]
                 if not pa.types.is_nested(values.type):
                     values = values.unique()
-                self._segments(pa.record_batch([values], names=[column]), field)
+                self._field_segments(pa.record_batch([values], names=[column]), field)
 
-    def _segments(self, batch: pa.RecordBatch, field: str) -> pa.StringArray:
+    def _field_segments(self, batch: pa.RecordBatch, field: str) -> pa.StringArray:
         if field in self.dated_fields:
             assert self.dates is not None
-            values = self._values(batch, field, "a partition value")
+            values = self._field_values(batch, field, "a partition value")
             if field in self.millis_columns and pa.types.is_timestamp(values.type):
                 values = pc.floor_temporal(values, unit="millisecond").cast(pa.timestamp("ms", values.type.tz))
             texts = self.dates.texts(values, field)
         else:
-            texts = self._text(batch, field, "a partition value")
+            texts = self._field_text(batch, field, "a partition value")
         return partition_segment(
             texts,
             field,
@@ -202,18 +204,18 @@ class KeyGenerator:
     def check(self, schema: pa.Schema) -> None:
         """Raises an error of `record_keys` or `partition_paths` if columns of this schema cannot form keys."""
         for field in self.partition_fields if self.timestamp_zone is not None else ():
-            if is_instant(self._values(_empty(schema), field, "a partition value").type):
+            if is_instant(self._field_values(_empty_batch(schema), field, "a partition value").type):
                 raise ConfigError(
                     f"Column '{field}' cannot be a partition value with {CONSISTENT_TIMESTAMPS}=true: the text of a "
                     "timestamp has colons, and Apache Hudi cannot write to such folders; partition by another column, "
                     "or leave the option out"
                 )
         if self.key_fields:
-            self.record_keys(_empty(schema))
-        self.partition_paths(_empty(schema))
+            self.record_keys(_empty_batch(schema))
+        self.partition_paths(_empty_batch(schema))
         if self.slashed_dates:
             (field,) = self.partition_fields
-            kind = self._values(_empty(schema), field, "a partition value").type
+            kind = self._field_values(_empty_batch(schema), field, "a partition value").type
             if not pa.types.is_string(kind):
                 raise ConfigError(
                     f"Column '{field}' of type {kind} cannot be the partition value of a table with "
@@ -242,13 +244,13 @@ class KeyGenerator:
             return True
         return self.type is KeyGeneratorType.COMPLEX and self.names_single_key
 
-    def _text(self, batch: pa.RecordBatch, field: str, purpose: str) -> pa.StringArray:
-        values = self._values(batch, field, purpose)
+    def _field_text(self, batch: pa.RecordBatch, field: str, purpose: str) -> pa.StringArray:
+        values = self._field_values(batch, field, purpose)
         if self.timestamp_zone is not None and is_instant(values.type):
             return java_timestamps(values, field, self.timestamp_zone)
         return render(values, field, millis=field in self.millis_columns, purpose=purpose)
 
-    def _values(self, batch: pa.RecordBatch, field: str, purpose: str) -> pa.Array:
+    def _field_values(self, batch: pa.RecordBatch, field: str, purpose: str) -> pa.Array:
         values = values_at(batch, field)
         if values is None:
             struct = column_of(field, batch.schema)
@@ -290,12 +292,12 @@ def key_generator(
     names_single_key: bool = True,
     options: Options | None = None,
 ) -> KeyGenerator:
-    """The key generator of a table.
+    """Creates the key generator of a table.
 
     Args:
         avro_schema: the table's Avro record, for the unit of its timestamps.
         names_single_key: see `KeyGenerator`; depends on existing data.
-        options: of a write. They say what the table's properties may lack.
+        options: options of a write, which supply what the table's properties may lack.
 
     Raises:
         UnsupportedTableError: another key generator.
@@ -346,7 +348,7 @@ def _date_rule(config: TableConfig, options: Options | None) -> DateRule:
 
 
 def _dated_fields(config: TableConfig, given: Sequence[str]) -> tuple[str, ...]:
-    """The partition fields of a CUSTOM key generator with the type TIMESTAMP."""
+    """Returns the partition fields of a CUSTOM key generator with the type TIMESTAMP."""
     stored = config.typed_partition_fields
     types = dict(field_type(text) for text in (stored if any(":" in text for text in stored) else given))
     for name in config.partition_fields:
@@ -360,7 +362,7 @@ def _dated_fields(config: TableConfig, given: Sequence[str]) -> tuple[str, ...]:
 
 
 def field_type(text: str) -> tuple[str, str | None]:
-    """The name and the type of a partition field such as `ts:TIMESTAMP`; None if it has none.
+    """Splits a partition field such as `ts:TIMESTAMP` into its name and type; None if it has no type.
 
     Raises:
         ConfigError: the type is unknown.
@@ -388,5 +390,5 @@ def _millis_columns(avro_schema: Mapping[str, object]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
+def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

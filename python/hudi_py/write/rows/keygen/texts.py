@@ -1,4 +1,4 @@
-"""Texts of column values in record keys and partition paths.
+"""Renders column values as texts in record keys and partition paths.
 
 Source of the forms: `HoodieAvroUtils.getNestedFieldValAsString`, `KeyGenUtils` and `PartitionPathEncodeUtils` of Apache
 Hudi 1.2.0, checked on the texts that it stores.
@@ -20,11 +20,11 @@ from hudi_py.schema import java_float_texts
 
 _MICROS_PER_MILLI = 1_000
 _GREGORIAN = -12_219_206_400_000_000
-"""1582-10-16, a day after the calendar's first in any time zone, in microseconds."""
+"""1582-10-16 in microseconds: a day after the first day of the calendar, to be safe in any time zone."""
 
 
 def render(values: pa.Array, column: str, *, millis: bool = False, purpose: str = "a record key") -> pa.StringArray:
-    """Each value as Java prints it; nulls stay null.
+    """Renders each value as Java prints it; nulls stay null.
 
     Args:
         values: integers, floating point, boolean, string, decimal, date32 or timestamp.
@@ -48,7 +48,7 @@ def render(values: pa.Array, column: str, *, millis: bool = False, purpose: str 
         _check_exact(values, column, purpose)
         return java_float_texts(values)
     if pa.types.is_date32(kind):
-        return _dates(values, column, purpose)
+        return _render_dates(values, column, purpose)
     if pa.types.is_timestamp(kind):
         micros = values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
         if millis:
@@ -61,12 +61,12 @@ def render(values: pa.Array, column: str, *, millis: bool = False, purpose: str 
 
 
 def is_instant(kind: pa.DataType) -> bool:
-    """Whether values are instants: Avro's timestamps, but not its local ones."""
+    """Returns whether values are instants: Avro's timestamps, but not its local ones."""
     return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
 
 
 def java_timestamps(values: pa.Array, column: str, zone: str) -> pa.StringArray:
-    """Instants as `java.sql.Timestamp.toString` prints their milliseconds, which are cut towards 1970
+    """Renders instants as `java.sql.Timestamp.toString` prints their milliseconds, which are truncated toward 1970
     (`HoodieAvroUtils.convertValueForAvroLogicalTypes` with `consistentLogicalTimestampEnabled`, checked with 1.2.0).
 
     Args:
@@ -81,14 +81,14 @@ def java_timestamps(values: pa.Array, column: str, zone: str) -> pa.StringArray:
             f"Column '{column}' has a timestamp before 1582-10-16, which cannot be part of a record key as a text: "
             "Java prints it by another calendar; choose another column"
         )
-    millis = pc.divide(micros, _MICROS_PER_MILLI)  # of integers, cut towards zero
+    millis = pc.divide(micros, _MICROS_PER_MILLI)  # of integers, truncated toward zero
     texts = pc.strftime(millis.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms", zone)), "%Y-%m-%d %H:%M:%S")
     return pc.replace_substring_regex(texts, r"(\.\d\d*?)0*$", r"\1")
 
 
 def _check_exact(values: pa.Array, column: str, purpose: str) -> None:
-    """Above the exact integers, Java before 19 prints a superfluous digit for some values, so that the text of a value
-    depends on who writes it."""
+    """Refuses floating-point numbers beyond the exact integers: Java before 19 prints a superfluous digit for some of
+    them, so that the text of a value depends on who writes it."""
     limit = 2.0**24 if pa.types.is_float32(values.type) else 2.0**53
     large = pc.and_(pc.greater_equal(pc.abs(values), limit), pc.is_finite(values))
     if pc.any(large).as_py():
@@ -99,7 +99,7 @@ def _check_exact(values: pa.Array, column: str, purpose: str) -> None:
         )
 
 
-def _dates(values: pa.Array, column: str, purpose: str) -> pa.StringArray:
+def _render_dates(values: pa.Array, column: str, purpose: str) -> pa.StringArray:
     bounds = pc.min_max(pc.year(values))
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     if low is not None and (low < 1 or high > 9999):
@@ -116,7 +116,7 @@ def _floor_divide(values: pa.Array, divisor: int) -> pa.Array:
 
 
 MAX_PART_BYTES = 255
-"""Bytes of a folder's name that file systems take (`NAME_MAX` of Linux)."""
+"""Maximum bytes of a folder's name in file systems (`NAME_MAX` of Linux)."""
 
 _ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
@@ -124,7 +124,8 @@ _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def escape(value: str) -> str:
-    """Percent-encodes the characters Hive does, with upper-case digits; all others, non-ASCII included, stay."""
+    """Percent-encodes the same characters as Hive, with upper-case digits; all others stay, including non-ASCII
+    ones."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", value)
 
 
@@ -147,7 +148,7 @@ def partition_segment(
     alone: bool = True,
     dated: bool = False,
 ) -> pa.StringArray:
-    """The path segment of one partition field: one per row, never null.
+    """Computes the path segment of one partition field: one for each row, never null.
 
     Args:
         texts: the field's values as text, null if the value is null.
@@ -161,28 +162,30 @@ def partition_segment(
     prefix = f"{field}=" if style.hive else ""
     # a Python loop over the distinct values, few against the rows
     segments = [
-        _segment(prefix, value, field, url_encoded=style.url_encoded, alone=alone, dated=dated)
+        _build_segment(prefix, value, field, url_encoded=style.url_encoded, alone=alone, dated=dated)
         for value in encoded.dictionary.to_pylist()
     ]
     if style.slashed:
-        segments = [_slashed(segment, field) for segment in segments]
+        segments = [_with_slashes(segment, field) for segment in segments]
     missing = len(segments)
     dictionary = pa.array([*segments, prefix + NULL_PARTITION], pa.string())
     return dictionary.take(encoded.indices.fill_null(missing))
 
 
 def join_segments(segments: Sequence[pa.StringArray]) -> pa.StringArray:
-    """The path of each row from its segments, first field first."""
+    """Joins the segments of each row to its path, first field first."""
     return segments[0] if len(segments) == 1 else pc.binary_join_element_wise(*segments, "/")
 
 
-def _segment(prefix: str, value: str, field: str, *, url_encoded: bool, alone: bool, dated: bool) -> str:
+def _build_segment(prefix: str, value: str, field: str, *, url_encoded: bool, alone: bool, dated: bool) -> str:
     if not value:
         return prefix + NULL_PARTITION
     text = escape(value) if url_encoded else value
-    reason = _unusable(text) or ("" if url_encoded else _unreadable(text, named=bool(prefix) or dated, alone=alone))
+    reason = _why_unusable(text) or (
+        "" if url_encoded else _why_unreadable(text, named=bool(prefix) or dated, alone=alone)
+    )
     if reason:
-        encodable = not url_encoded and not _unusable(escape(value))
+        encodable = not url_encoded and not _why_unusable(escape(value))
         hint = "create the table with hoodie.datasource.write.partitionpath.urlencode=true, or " if encodable else ""
         raise ConfigError(
             f"Partition value {value!r} of column '{field}' cannot be a directory: {reason}; {hint}change the value"
@@ -197,18 +200,18 @@ def _segment(prefix: str, value: str, field: str, *, url_encoded: bool, alone: b
     return segment
 
 
-def _slashed(segment: str, field: str) -> str:
+def _with_slashes(segment: str, field: str) -> str:
     path = segment.replace("-", "/")
-    if _unusable(path):
+    if _why_unusable(path):
         raise ConfigError(
             f"Partition value {segment!r} of column '{field}' cannot be a directory: with slashes for its dashes, "
-            f"{_unusable(path)}; change the value, or write a table without {SLASHED_DATES}"
+            f"{_why_unusable(path)}; change the value, or write a table without {SLASHED_DATES}"
         )
     return path
 
 
-def _unusable(text: str) -> str:
-    """Why a text cannot name folders; empty if it can."""
+def _why_unusable(text: str) -> str:
+    """Returns why a text cannot name folders; empty if it can."""
     if "\x00" in text:
         return "names of files cannot hold the character NUL"
     if any(not part or part.startswith(".") for part in text.split("/")):
@@ -216,8 +219,9 @@ def _unusable(text: str) -> str:
     return ""
 
 
-def _unreadable(text: str, *, named: bool, alone: bool) -> str:
-    """Why Apache Hudi 1.2.0 would not read the value back from a path that is not URL-encoded; empty if it would.
+def _why_unreadable(text: str, *, named: bool, alone: bool) -> str:
+    """Returns why Apache Hudi 1.2.0 would not read the value back from a path that is not URL-encoded; empty if it
+    would.
 
     `named`: the column's name stands before the value.
     """
