@@ -391,7 +391,7 @@ class WriteTransaction(RunningAction):
         """
         handle, timeline = self.handle, table.timeline
         check_not_recreated(self.session, handle.config, table.config)
-        if self._on(table).completed is not None:
+        if self._lock_action(table).completed is not None:
             raise self._superseded_error("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):
             raise self._superseded_error("a rollback names it")
@@ -437,7 +437,7 @@ class WriteTransaction(RunningAction):
         knows_keys: bool,
     ) -> CommitResult:
         """Commits under the table lock."""
-        completed = self._on(table).completed
+        completed = self._lock_action(table).completed
         if completed is not None and self._is_ours():
             return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
         handle, timeline = self.handle, table.timeline
@@ -462,7 +462,7 @@ class WriteTransaction(RunningAction):
         # by the current properties: another engine may have created or dropped indexes since the write began
         handle.metadata.check(table.session)
         knows_keys = knows_keys and not completed_since(timeline, scope)
-        done = self._publish(table, metadata, sidecars=self.sidecars, ids=ids, knows_keys=knows_keys)
+        done = self._publish_attempt(table, metadata, sidecars=self.sidecars, ids=ids, knows_keys=knows_keys)
         _log_commit(self.storage.uri, self.instant, metadata)
         note_first_commit(table, self.instant)
         return done
