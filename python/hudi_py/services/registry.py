@@ -31,7 +31,7 @@ SAVEPOINT: Final = Service(
     help="Protects a commit, by default the newest, from cleaning and archiving",
     run=create_savepoint,
     command="savepoint create",
-    arguments=(Argument("user", str, "who creates it"), Argument("comment", str, "what it is for")),
+    arguments=(Argument("user", str, "who creates it"), Argument("comment", str, "why it is created")),
 )
 DELETE_SAVEPOINT: Final = Service(
     name="delete_savepoint",
@@ -47,7 +47,7 @@ ROLLBACK: Final = Service(
     run=rollback,
     command="rollback",
     instant=InstantArgument.REQUIRED,
-    arguments=(Argument("with_newer", bool, "whether to undo newer commits as well, which otherwise are in the way"),),
+    arguments=(Argument("with_newer", bool, "whether to undo newer commits as well, instead of refusing"),),
     asks="undo commits",
 )
 RESTORE: Final = Service(
@@ -68,7 +68,7 @@ UNSCHEDULE: Final = Service(
 )
 RESCALE_BUCKETS: Final = Service(
     name="rescale_buckets",
-    help="Gives partitions of a simple bucket index other numbers of buckets, by rules",
+    help="Changes the numbers of buckets in the partitions of a simple bucket index, by rules",
     run=rescale_buckets,
     instant=InstantArgument.REFUSED,
     arguments=(

@@ -319,7 +319,7 @@ CLUSTERING: Final = Service(
     plans=Clustering,
     arguments=(
         Argument("sort_by", str, "columns to sort the rows of a new plan by, separated by commas"),
-        Argument("layout", str, "how they are sorted by several columns: linear, zorder or hilbert"),
+        Argument("layout", str, "how to sort by several columns: linear, zorder or hilbert"),
         Argument("partitions", str, "paths of the partitions that a new plan has, separated by commas"),
     ),
     command="cluster",

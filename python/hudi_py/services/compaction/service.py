@@ -351,7 +351,7 @@ COMPACTION: Final = Service(
     name="compaction",
     help="Merges logs into new base files",
     plans=_make_compaction,
-    arguments=(Argument("when_due", bool, "whether to plan only if the options make a plan due"),),
+    arguments=(Argument("when_due", bool, "whether to plan only if a compaction is due by the options"),),
     command="compact",
     after_commit=AfterCommitRule(
         _steps_after_commit,

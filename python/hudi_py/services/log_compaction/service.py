@@ -321,7 +321,7 @@ def _find_due(context: ServiceContext, state: TableState) -> Due | None:
 
 LOG_COMPACTION: Final = Service(
     name="log_compaction",
-    help="Merges the logs of file groups that have enough of them into one each",
+    help="Merges the logs of each file group that has enough of them into one log",
     plans=partial(LogCompaction, always=True),
     command="log-compact",
     after_commit=AfterCommitRule(

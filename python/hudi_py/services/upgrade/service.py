@@ -366,9 +366,9 @@ def _describe_service(
 
 UPGRADE: Final = _describe_service(
     "upgrade",
-    "Brings the table to a newer version",
+    "Upgrades the table to a newer version",
     upgrade,
     "8 or 9, by default 9",
     AfterCommitRule(_steps_after_commit),
 )
-DOWNGRADE: Final = _describe_service("downgrade", "Brings the table to an older version", downgrade, "8 or 6")
+DOWNGRADE: Final = _describe_service("downgrade", "Downgrades the table to an older version", downgrade, "8 or 6")
