@@ -19,16 +19,16 @@ DECODED_TRANSLATOR: Final = f"{_TRANSLATORS}DecodedBootstrapPartitionPathTransla
 
 BASE_PATH = optional_text(
     "hoodie.bootstrap.base.path",
-    "Folder of the Parquet or ORC files of which a bootstrap makes a table. They stay where they are, and are never "
-    "changed. Other operations ignore it.",
+    "Folder of the Parquet or ORC files from which a bootstrap creates a table. They stay where they are, and are "
+    "never changed. Other operations ignore this option.",
     Scope.WRITE,
     example="s3://lake/raw/trips",
 )
 SELECTOR = choice(
     "hoodie.bootstrap.mode.selector",
-    "Which partitions of the source get METADATA_ONLY, files with the meta columns alone beside those of the source, "
-    "and which FULL_RECORD, copies of their rows: all the one, all the other, or as "
-    "`hoodie.bootstrap.mode.selector.regex` says.",
+    "Mode of the partitions of the source. METADATA_ONLY writes files with the meta columns alone, beside those of "
+    "the source. FULL_RECORD copies the rows. All partitions get the same mode, unless "
+    "`hoodie.bootstrap.mode.selector.regex` chooses.",
     Scope.WRITE,
     METADATA_SELECTOR,
     (METADATA_SELECTOR, FULL_SELECTOR, REGEX_SELECTOR),
@@ -50,20 +50,20 @@ REGEX_MODE = choice(
 )
 TRANSLATOR = choice(
     "hoodie.bootstrap.partitionpath.translator.class",
-    "The partition path of a folder of the source: its own path, or that with `%xx` decoded.",
+    "The partition path of a folder of the source: the path of the folder, as it is or with `%xx` decoded.",
     Scope.WRITE,
     IDENTITY_TRANSLATOR,
     (IDENTITY_TRANSLATOR, DECODED_TRANSLATOR),
 )
 BOOTSTRAP_KEYGEN_CLASS = optional_choice(
     "hoodie.bootstrap.keygen.class",
-    "As `hoodie.datasource.write.keygenerator.class`, with which it must agree.",
+    "The same as `hoodie.datasource.write.keygenerator.class`; must not contradict it.",
     Scope.WRITE,
     KEYGEN_CLASS.choices,
 )
 BOOTSTRAP_KEYGEN_TYPE = optional_choice(
     "hoodie.bootstrap.keygen.type",
-    "As `hoodie.datasource.write.keygenerator.type`, with which it must agree.",
+    "The same as `hoodie.datasource.write.keygenerator.type`; must not contradict it.",
     Scope.WRITE,
     KEYGEN_TYPE.choices,
 )

@@ -82,7 +82,7 @@ class Operation(str, Enum):
 
 
 BOOTSTRAP: Final = "bootstrap"
-"""The value of `hoodie.datasource.write.operation` that makes a table of files, and takes no rows."""
+"""The value of `hoodie.datasource.write.operation` that creates a table from files, and takes no rows."""
 REPLACING: Final = frozenset(each.java_name for each in Operation if each.traits.replaces)
 """Names, in commit metadata, of operations that delete the rows of replaced file groups."""
 ADDING: Final = frozenset(each.java_name for each in Operation if each.takes_whole_rows and not each.traits.replaces)

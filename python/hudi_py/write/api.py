@@ -124,7 +124,7 @@ def create_empty_table(storage: Storage, schema: pa.Schema, options: Options) ->
     config, created = create_table(storage, named, lambda properties: {**properties, CREATE_SCHEMA: made.avro_json})
     if not created:
         raise TableExistsError(
-            f"Cannot create a table at {storage.uri}: another writer has created one meanwhile; open it"
+            f"Cannot create a table at {storage.uri}: another writer has created one in the meantime; open it"
         )
     return config
 
@@ -208,7 +208,7 @@ def parse_operation(operation: str | Operation | None, options: Options) -> Oper
     option = write_config.OPERATION
     if BOOTSTRAP in (operation, options.get(option)):
         raise ConfigError(
-            f"Cannot write rows with {option.key}={BOOTSTRAP}: a bootstrap makes a table of files and takes no rows; "
+            f"Cannot write rows with {option.key}={BOOTSTRAP}: a bootstrap creates a table from files, not from rows; "
             "call hudi_py.bootstrap, or df.write with an empty DataFrame"
         )
     if operation is None:
@@ -302,11 +302,11 @@ def open_or_create(
     """
     if existing is not None and FIRST_WRITE in existing.properties and operation.takes_whole_rows:
         wanted = table_properties(named_options(storage, options))
-        existing = None if first.made_anew(storage, existing, wanted) else existing
+        existing = None if first.remove_if_dead(storage, existing, wanted) else existing
     if existing is None:
         if not operation.takes_whole_rows:
             raise TableNotFoundError(
-                f"Cannot run {operation.value} on the table at {storage.uri}: there is none; check the path"
+                f"Cannot run {operation.value} on the table at {storage.uri}: there is no table; check the path"
             )
         named = named_options(storage, options)
         planned = TableConfig(table_properties(named))

@@ -415,7 +415,7 @@ def _check_groups(write: DistributedWrite, results: Iterable[TaskResult]) -> Non
         for partition, file_id in sorted(found & seen):
             raise HudiError(
                 f"Cannot commit the write {write.handle.instant} of {write.handle.table_uri}: two tasks have written "
-                f"the file group {file_id} of partition '{partition}'; the engine has split what it was to keep "
+                f"the file group {file_id} of partition '{partition}'; the engine has split rows that must stay "
                 "together: write with hudi_py.write, or with write_table in a new session"
             )
         seen |= found

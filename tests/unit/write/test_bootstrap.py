@@ -217,7 +217,7 @@ def as_it_is(folder: Path) -> None:
             "belongs to the partition 'oslo'",
         ),
         (as_it_is, {"mode": "some"}, "Argument mode='some' is not valid"),
-        (as_it_is, {"regex": "("}, "it is no regular expression"),
+        (as_it_is, {"regex": "("}, "it is not a regular expression"),
         (as_it_is, {"options": {"hoodie.bootstrap.base.path": "/other"}}, "contradict the option"),
     ],
 )

@@ -185,7 +185,7 @@ def test_two_writers_make_the_buckets_of_a_partition(tmp_path: Path, monkeypatch
         return first(partition, count)
 
     monkeypatch.setattr(HashRing, "first", slow)
-    with pytest.raises(ConflictError, match="another write has made 9 hash buckets"):
+    with pytest.raises(ConflictError, match="another write has created 9 hash buckets"):
         hudi_py.write(path, rows([1], 2), "upsert", CONSISTENT)
     monkeypatch.undo()
     hudi_py.write(path, rows([1], 2), "upsert", CONSISTENT)

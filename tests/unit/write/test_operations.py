@@ -509,7 +509,7 @@ def test_create_table_then_write(tmp_path: Path) -> None:
 
 
 def test_delete_needs_a_table_and_its_keys(tmp_path: Path) -> None:
-    with pytest.raises(TableNotFoundError, match="there is none; check the path"):
+    with pytest.raises(TableNotFoundError, match="there is no table; check the path"):
         hudi_py.write(str(tmp_path / "none"), rows([1], [1]), "delete", record_key="k")
     path = make(tmp_path / "t")
     with pytest.raises(SchemaMismatchError, match="'p' is missing"):

@@ -185,7 +185,7 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
             if any(group.sequence != ring.sequence for group in groups):
                 raise ConflictError(
                     f"Cannot complete the clustering {work.instant} of {table.storage.uri}: the hash buckets of "
-                    f"partition '{path}' have changed since it was planned; unschedule it, and plan it anew",
+                    f"partition '{path}' have changed since it was planned; unschedule it, and plan it again",
                     instant=work.instant,
                 )
             before.store(ring.changed(work.instant, [change for group in groups for change in group.changes]))

@@ -200,7 +200,7 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
         if name not in known:
             raise UnsupportedTableError(
                 f"Cannot run the clustering {instant} of {state.storage.uri}: its plan asks for the class "
-                f"{plan.strategy}; supported: {', '.join(known)}; unschedule it, and plan it anew"
+                f"{plan.strategy}; supported: {', '.join(known)}; unschedule it, and plan it again"
             )
         options = _as_planned(context.options, plan, f"{instant} of {state.storage.uri}")
         rewrite = RewriteSettings.of(state, options, as_of=instant, do=_DO)

@@ -315,7 +315,7 @@ class UnitFiles(Generic[Settings]):
             raise CorruptFileError(
                 f"Cannot run the plan {planned.work.instant} of {context.storage.uri}: its group {planned.number} has "
                 f"{len(paths)} partitions ({', '.join(paths)}), and a group has files of one; unschedule it, and plan "
-                "it anew"
+                "it again"
             )
         self.partition = PartitionPath(paths[0])
         rewrite = settings.rewrite

@@ -132,7 +132,7 @@ def check_plan(table: LockedTable, scope: WriteScope) -> None:
         raise ConflictError(
             f"Cannot complete {scope.instant} of {table.session.storage.uri}: since it was planned the "
             f"{instant.action.value} {instant.time} ({metadata.operation}) has changed the file group {file_id} of "
-            f"partition {partition!r}{more}, and its rows would be lost; unschedule {scope.instant}, and plan it anew",
+            f"partition {partition!r}{more}, and its rows would be lost; unschedule {scope.instant}, and plan it again",
             instant=instant.time,
         )
 

@@ -69,7 +69,7 @@ def _still_has(timeline: Timeline, seen: Pin) -> bool:
 
 
 _REMEDY: Final = (
-    "nothing was published: read the table again, compute the rows anew and write them (statements of SQL do so as "
+    "nothing was published: read the table again, compute the rows again and write them (statements of SQL do so as "
     f"often as {concurrency.RETRIES.key} says)"
 )
 

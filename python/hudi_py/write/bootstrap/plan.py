@@ -153,7 +153,7 @@ def _folder_modes(folders: Sequence[str], options: Options) -> dict[str, str]:
         pattern = re.compile(text)
     except re.error as error:
         raise ConfigError(
-            f"Cannot bootstrap with {bootstrap_config.REGEX.key}={text!r}: it is no regular expression ({error})"
+            f"Cannot bootstrap with {bootstrap_config.REGEX.key}={text!r}: it is not a regular expression ({error})"
         ) from None
     both = (bootstrap_config.METADATA_ONLY, bootstrap_config.FULL_RECORD)
     other = both[0] if matching == both[1] else both[1]

@@ -100,7 +100,7 @@ def bootstrap_table(
     source = _open_source(storage, options)
     first = FirstWrite.of(process_identity(), TransactionSettings.of(options), storage_options)
     existing = table_config_at(storage)
-    if existing is not None and not first.bootstrapped_anew(storage, existing):
+    if existing is not None and not first.remove_bootstrap(storage, existing):
         raise _exists_error(storage)
     plan = BootstrapPlan.of(source, options)
     added = dict(plan.properties)

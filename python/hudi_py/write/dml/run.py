@@ -206,7 +206,9 @@ def statement_session(
     written."""
     existing = existing_table(storage)
     if existing is None:
-        raise TableNotFoundError(f"Cannot {statement.title} the table at {storage.uri}: there is none; check the path")
+        raise TableNotFoundError(
+            f"Cannot {statement.title} the table at {storage.uri}: there is no table; check the path"
+        )
     if options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING:
         raise ConfigError(
             f"Cannot {statement.title} the table '{existing.name}' with {concurrency_config.MODE.key} = "

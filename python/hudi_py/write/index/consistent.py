@@ -55,7 +55,7 @@ class ConsistentBuckets:
 
         Raises:
             ConfigError: not `fixed`, and the file group of the bucket was replaced: additions to it would not be seen.
-            ConflictError: another write has made other buckets for the partition meanwhile.
+            ConflictError: another write has created other buckets for the partition in the meantime.
         """
         ring = self.ring(partition)
         if not fixed:
@@ -159,8 +159,8 @@ class ConsistentBuckets:
                 there = HashRing.decode(self._storage.read(path), f"{self._storage.uri}/{path}")
                 if there != ring:
                     raise ConflictError(
-                        f"Cannot write to partition '{ring.partition}': another write has made {there.num_buckets} "
-                        f"hash buckets for it meanwhile, this one {ring.num_buckets}; write again"
+                        f"Cannot write to partition '{ring.partition}': another write has created {there.num_buckets} "
+                        f"hash buckets for it in the meantime, this one {ring.num_buckets}; write again"
                     )
             self._stored.add(ring.partition)
 

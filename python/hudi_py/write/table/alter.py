@@ -168,7 +168,7 @@ def alter_table(
     storage = with_durability(storage, options.get(write_config.DURABLE))
     config = existing_table(storage)
     if config is None:
-        raise TableNotFoundError(f"Cannot alter the table at {storage.uri}: there is none; check the path")
+        raise TableNotFoundError(f"Cannot alter the table at {storage.uri}: there is no table; check the path")
     session = TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
 
     def plan(view: FileSystemView) -> Altered:

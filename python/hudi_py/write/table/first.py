@@ -1,8 +1,8 @@
 """Creates the table of a first write: it exists before the first rows do, and is removed again if they never come.
 
-Its properties carry the mark `hoodie.py.first.write` until something is committed. While they do, the write that made
-the table takes it back when it fails; what a killed one left is made anew by the next first write that wants other
-settings. Tables that were created as such (`create_table`, `CREATE TABLE`, by Apache Hudi) have no mark and stay.
+Its properties carry the mark `hoodie.py.first.write` until something is committed. Until then, a failed write removes
+the table that it created, and the next first write with other settings recreates a table that a killed write left.
+Tables created on purpose (`create_table`, `CREATE TABLE`, or by Apache Hudi) have no mark and stay.
 """
 
 from __future__ import annotations
@@ -105,11 +105,11 @@ class FirstWrite:
         except (HudiError, OSError) as error:  # the error of the write matters more
             _log.warning("the table that a failed write made at %s stays, empty: %s", storage.uri, first_line(error))
 
-    def made_anew(self, storage: Storage, config: TableConfig, wanted: Mapping[str, str]) -> bool:
+    def remove_if_dead(self, storage: Storage, config: TableConfig, wanted: Mapping[str, str]) -> bool:
         """Removes a table that a first write left when it was killed, if a table with other settings is wanted.
 
         Returns:
-            False: it stays, because it is as wanted, its writer may live, or something came to it.
+            False if the table stays, because its settings are as wanted, its writer may be alive, or it has commits.
 
         Raises:
             LockError: the table lock could not be acquired in time.
@@ -118,7 +118,7 @@ class FirstWrite:
         if maker is None or same_settings(config.properties, wanted) or not self._is_dead(storage, maker):
             return False
         try:
-            what = "make the table anew that a killed write left"
+            what = "recreate the table that a killed write left"
             with recovered(self._open_session(storage, config), what, beside=True) as table:
                 if table.config.properties.get(FIRST_WRITE) != config.properties[FIRST_WRITE]:
                     return False
@@ -130,11 +130,11 @@ class FirstWrite:
             return False
         return True
 
-    def bootstrapped_anew(self, storage: Storage, config: TableConfig) -> bool:
+    def remove_bootstrap(self, storage: Storage, config: TableConfig) -> bool:
         """Removes what a killed bootstrap left of a table, or any first write that committed nothing.
 
         Returns:
-            False: the table stays, because there is more in it, or it was made otherwise.
+            False if the table stays, because it has more content, or was created in another way.
 
         Raises:
             ConflictError: the bootstrap, or a write, is under way.
@@ -145,13 +145,13 @@ class FirstWrite:
             return False
         if not self._is_dead(storage, maker):
             raise ConflictError(
-                f"Cannot bootstrap a table at {storage.uri}: {maker} is making one; wait until it is done, then choose "
-                "another path (if it has died, it counts as failed after "
+                f"Cannot bootstrap a table at {storage.uri}: {maker} is creating one; wait until it is done, then "
+                "choose another path (if it has died, it counts as failed after "
                 f"{self.settings.heartbeat_expiry_ms / 1000:.0f} s)"
             )
         with self._open_session(storage, config).locked("look at what a killed bootstrap left") as table:
             left = bootstrap_left(table)
-        with recovered(self._open_session(storage, config), "bootstrap the table anew", bootstraps=True) as table:
+        with recovered(self._open_session(storage, config), "bootstrap the table again", bootstraps=True) as table:
             if table.config.properties.get(FIRST_WRITE) != config.properties[FIRST_WRITE]:
                 return False
             done = [each for each in table.timeline.write_completed if each.time <= FULL_INSTANT]
