@@ -424,14 +424,14 @@ class ServiceMethods(ABC):
         """Returns the instants that `rollback` would undo now, in this order. For arguments and errors see
         `rollback`."""
         with self._serving("rollback", options) as context:
-            return [each.time for each in preview_rollback(context, requested_time(instant), with_newer=with_newer)]
+            return [undone.time for undone in preview_rollback(context, requested_time(instant), with_newer=with_newer)]
 
     def preview_restore(
         self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
     ) -> list[InstantTime]:
         """Returns the instants that `restore` would undo now, in this order. For arguments and errors see `restore`."""
         with self._serving("restore", options) as context:
-            return [InstantTime(each.time) for each in preview_restore(context, requested_time(instant)).instants]
+            return [InstantTime(other.time) for other in preview_restore(context, requested_time(instant)).instants]
 
     @abstractmethod
     def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:

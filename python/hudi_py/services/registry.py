@@ -125,13 +125,13 @@ def due_of(service: Service[Any], context: ServiceContext, state: TableState, pl
     rule."""
     found = service.due(context, state) if service.due is not None else None
     planned = [] if service.plans is None else service.planner().planned(plans)
-    pending = tuple(each.time for each in planned)
+    pending = tuple(plan.time for plan in planned)
     if not pending:
         return found
     new = found if found is not None and found.due else Due(service.name, True, "")
     planner = service.planner()
-    files = sum(planned_files(row) for each in planned for row in planner.plan_rows(plans, each))
-    num_bytes = sum(planner.plan_bytes(plans, each) for each in planned) if isinstance(planner, RewritingService) else 0
+    files = sum(planned_files(row) for plan in planned for row in planner.plan_rows(plans, plan))
+    num_bytes = sum(planner.plan_bytes(plans, plan) for plan in planned) if isinstance(planner, RewritingService) else 0
     return replace(
         new,
         reason=f"{listed(pending, 'plan')} pending" + (f"; {new.reason}" if new.reason else ""),
@@ -153,7 +153,7 @@ def check_call(
     if service is None:
         raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join(SERVICES)}")
     _check_phase(service, phase, instant)
-    known = {each.name: each for each in service.arguments}
+    known = {own_argument.name: own_argument for own_argument in service.arguments}
     given = {key: value for key, value in (arguments or {}).items() if value is not None}
     for argument in given:
         if argument not in known:

@@ -184,7 +184,7 @@ def _chosen_by(
         PartitionTime(str(path), datetime.fromtimestamp(epoch_ms(time, zone) / 1000, zone)) for time, path in known
     ]
     chosen = set(custom.expired(moments))
-    unknown = chosen - {each.path for each in moments}
+    unknown = chosen - {moment.path for moment in moments}
     if unknown:
         raise ConfigError(
             f"Option {services_config.TTL_STRATEGY_CLASS.key} = '{name}' cannot be used: expired() returned "

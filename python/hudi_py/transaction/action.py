@@ -58,12 +58,12 @@ class LockedAction:
     def check_pending(self) -> Instant:
         """Returns the pending instant. Raises ConfigError if there is none."""
         pending = self.table.plans.of(self.action)
-        for each in pending:
-            if each.time == self.instant:
-                return each
+        for instant in pending:
+            if instant.time == self.instant:
+                return instant
         raise ConfigError(
             f"Cannot run the {self.action.value} {self.instant} of {self.table.storage.uri}: there is no such pending "
-            f"plan; pending: {', '.join(each.time for each in pending) or 'none'}",
+            f"plan; pending: {', '.join(other.time for other in pending) or 'none'}",
             instant=self.instant,
         )
 

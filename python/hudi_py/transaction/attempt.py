@@ -246,7 +246,7 @@ class PlannedAction(RunningAction):
         try:
             with consistent(self.session, f"give up the {attempt}") as table:
                 owner = holder(storage, self.session.layout, self.instant, attempt.action)
-                pending = any(each.time == self.instant for each in table.plans.of(attempt.action))
+                pending = any(instant.time == self.instant for instant in table.plans.of(attempt.action))
                 if pending and owner is not None and owner.id == attempt.owner.id:
                     undo_attempt(storage, self.session.layout, self.instant, attempt.action)
         finally:

@@ -130,7 +130,7 @@ def new_handle(
         metadata=session.metadata,
         locks=session.locks,
         conflicts=session.conflicts,
-        pending=frozenset(each.time for each in table.timeline.pending if each.action.comparable in WRITE_ACTIONS),
+        pending=frozenset(other.time for other in table.timeline.pending if other.action.comparable in WRITE_ACTIONS),
     )
 
 

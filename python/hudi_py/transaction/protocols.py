@@ -166,4 +166,4 @@ class AfterCommit(Protocol):
 
 def run_after(after: Iterable[AfterCommit], session: TableSession, committed: Committed) -> tuple[str, ...]:
     """Runs all steps after a commit, in order. Returns the names of those taken."""
-    return tuple(name for each in after for name in each.run(session, committed))
+    return tuple(name for step in after for name in step.run(session, committed))

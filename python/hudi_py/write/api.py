@@ -311,15 +311,15 @@ def open_or_create(
         named = named_options(storage, options)
         planned = TableConfig(table_properties(named))
         schema = new_table_schema(planned, rows.schema if isinstance(rows, Input) else rows, options)
-        for each in after:
-            each.check(planned)
+        for service in after:
+            service.check(planned)
         if isinstance(rows, Input):
             check_rows(rows, schema, key_generator(planned, schema.avro, options=options))
         config, _ = create_table(storage, named, first.mark)
         return config
     check_options(existing, options)
-    for each in after:
-        each.check(existing)
+    for step in after:
+        step.check(existing)
     return existing
 
 

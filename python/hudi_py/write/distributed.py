@@ -237,7 +237,7 @@ def stage_small(
         SchemaMismatchError: the rows do not fit the table.
     """
     storage, name = write.attach().storage, write.handle.writer.id
-    left = max_bytes - sum(each.size for each in storage.list(SOURCES) if each.name.startswith(f"{name}-"))
+    left = max_bytes - sum(file.size for file in storage.list(SOURCES) if file.name.startswith(f"{name}-"))
     stage = Stage(storage, f"{SOURCES}/{name}-{task}.arrow")
     try:
         rows = (normalise_batch(_select_columns(batch, write.incoming), write.incoming) for batch in batches)
@@ -290,7 +290,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
             context = WriteContext(transaction, write.settings, task=task)
             return _commit_rows(write, context, rows, stats, in_parts=in_parts)
 
-        num_bytes = sum(each.num_bytes for each in staged) + sum(each.file_size for each in stats)
+        num_bytes = sum(file.num_bytes for file in staged) + sum(stat.file_size for stat in stats)
         (done, committed), retried = _retry_commit(write, attempt, num_bytes)
         if done.instant != transaction.instant:
             try:

@@ -326,8 +326,8 @@ class Router:
         packing, size = self._context.settings.packing, self._sizes.record_size
         small = fillable(self._context, path) if self._operation.traits.fills else []
         planned = assign_inserts(max(self._sizes.rows.get(path, 1), 1), small, packing, size)
-        old = [each for each in planned if each.file_id is not None]
-        new = even_files(sum(each.num_rows for each in planned[len(old) :]), packing, size)
+        old = [bucket for bucket in planned if bucket.file_id is not None]
+        new = even_files(sum(bucket.num_rows for bucket in planned[len(old) :]), packing, size)
         shares = np.cumsum([each.num_rows for each in [*old, *new]], dtype=np.float64)
         return [*old, *new], shares / shares[-1]
 

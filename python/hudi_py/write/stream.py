@@ -134,8 +134,10 @@ def last_batch(storage: Storage, timeline: Timeline, identifier: str) -> Batch |
 def last_archived_batch(storage: Storage, config: TableConfig, identifier: str) -> Batch | None:
     """Finds the last batch of a query in the archived timeline, read backwards. Raises the errors of `last_batch`."""
     times = [
-        each.time
-        for each in archived_instants(storage, config, ArchiveQuery(chosen=lambda it: it.action in WRITE_ACTIONS))
+        archived_instant.time
+        for archived_instant in archived_instants(
+            storage, config, ArchiveQuery(chosen=lambda it: it.action in WRITE_ACTIONS)
+        )
     ]
     for end in range(len(times), 0, -_ARCHIVED_AT_ONCE):
         first, last = times[max(end - _ARCHIVED_AT_ONCE, 0)], times[end - 1]

@@ -172,8 +172,8 @@ class BucketGroup:
         partition, sequence = extra.get(_PARTITION, ""), extra.get(_SEQUENCE, "0")
         context = f"the clustering plan of partition {partition!r}"
         changes = decode_changes(extra[_CHANGES], context)
-        others = {each.partition_path for each in group.slices} - {partition}
-        if others or not sequence.isdecimal() or all(each.prefix is None for each in changes):
+        others = {slice_.partition_path for slice_ in group.slices} - {partition}
+        if others or not sequence.isdecimal() or all(change.prefix is None for change in changes):
             raise CorruptFileError(f"Cannot read {context}: it has other partitions, or no new hash bucket")
         return cls(PartitionPath(partition), int(sequence), changes)
 

@@ -59,7 +59,7 @@ def plan_clustering(
     groups: list[ClusteringGroup] = []
     max_groups = options.get(config.MAX_GROUPS)
     for path in sorted(chosen):
-        found = [each for each in view.latest_slices(PartitionPath(path)) if (path, each.file_id) not in busy]
+        found = [slice_ for slice_ in view.latest_slices(PartitionPath(path)) if (path, slice_.file_id) not in busy]
         packed, cut = _pack_groups(options, candidates(options, found, default_size), default_size)
         new = [planned_group(view.state.storage, slices, count, default_size) for slices, count in packed]
         if cut or len(groups) + len(new) > max_groups:
@@ -176,7 +176,7 @@ def commits_since(state: TableState, clustering: Instant | None) -> int:
     """Counts the completed commits of rows after a clustering; all of them if there is none."""
     actions = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
     since = "" if clustering is None else clustering.time
-    return sum(each.action in actions and each.time > since for each in state.timeline.write_completed)
+    return sum(instant.action in actions and instant.time > since for instant in state.timeline.write_completed)
 
 
 def changed_partitions(state: TableState) -> set[str] | None:

@@ -114,14 +114,18 @@ def choose_operations(
     days = options.get(config.DAY_PARTITIONS)
     for name in options.get(config.STRATEGY):
         if name == "LogFileSizeBasedCompactionStrategy":
-            small = [each for each in chosen if each.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0) < fewest_bytes]
-            missing |= dict.fromkeys(each.partition_path for each in small)
-            kept = [each for each in chosen if each.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0) >= fewest_bytes]
-            chosen = sorted(kept, key=lambda each: -int(each.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0)))
+            small = [
+                operation for operation in chosen if operation.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0) < fewest_bytes
+            ]
+            missing |= dict.fromkeys(operation.partition_path for operation in small)
+            kept = [
+                operation for operation in chosen if operation.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0) >= fewest_bytes
+            ]
+            chosen = sorted(kept, key=lambda operation: -int(operation.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0)))
         elif name == "LogFileNumBasedCompactionStrategy":
-            few = [each for each in chosen if len(each.log_files) < fewest_logs]
+            few = [operation for operation in chosen if len(operation.log_files) < fewest_logs]
             missing |= dict.fromkeys(each.partition_path for each in few)
-            kept = [each for each in chosen if len(each.log_files) >= fewest_logs]
+            kept = [operation for operation in chosen if len(operation.log_files) >= fewest_logs]
             chosen = sorted(kept, key=lambda each: -len(each.log_files))
         elif name in ("BoundedPartitionAwareCompactionStrategy", "UnBoundedPartitionAwareCompactionStrategy"):
             bounded = name.startswith("Bounded")
@@ -141,12 +145,12 @@ def _within_target(
     remaining = target_mb
     chosen: list[CompactionOperation] = []
     left: list[str] = []
-    for each in operations:
+    for operation in operations:
         if remaining > 0:
-            remaining -= int(each.metrics.get(TOTAL_IO_MB, 0.0))
-            chosen.append(each)
+            remaining -= int(operation.metrics.get(TOTAL_IO_MB, 0.0))
+            chosen.append(operation)
         else:
-            left.append(each.partition_path)
+            left.append(operation.partition_path)
     return chosen, left
 
 
@@ -233,11 +237,11 @@ def compaction_rows(plan: CompactionPlan) -> tuple[dict[str, Any], ...]:
     """Returns a row for each file group of a plan: partition, file_id and files (its base file and logs)."""
     return tuple(
         {
-            "partition": each.partition_path,
-            "file_id": each.file_id,
-            "files": [*([each.base_file] if each.base_file else []), *each.log_files],
+            "partition": operation.partition_path,
+            "file_id": operation.file_id,
+            "files": [*([operation.base_file] if operation.base_file else []), *operation.log_files],
         }
-        for each in plan.operations
+        for operation in plan.operations
     )
 
 
@@ -249,7 +253,7 @@ def without_obsolete(
     If a compaction was planned in between, a log file written now would belong to the slice that the compaction opened,
     and readers would skip it, because that slice does not have the blocks that it replaces.
     """
-    partitions = sorted({PartitionPath(each.partition_path) for each in operations})
+    partitions = sorted({PartitionPath(operation.partition_path) for operation in operations})
     view.lister.prefetch(partitions)
     newest = {
         (slice_.partition, slice_.file_id): {str(log.name) for log in slice_.log_files}
@@ -257,9 +261,11 @@ def without_obsolete(
         for slice_ in slices
     }
     return tuple(
-        each
-        for each in operations
-        if not newest.get((PartitionPath(each.partition_path), FileId(each.file_id)), set()).isdisjoint(each.log_files)
+        operation
+        for operation in operations
+        if not newest.get((PartitionPath(operation.partition_path), FileId(operation.file_id)), set()).isdisjoint(
+            operation.log_files
+        )
     )
 
 

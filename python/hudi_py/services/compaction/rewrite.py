@@ -105,7 +105,7 @@ class RewriteSettings:
             schema, avro = with_operation(schema), _with_operation(avro)
         extra = {SCHEMA_KEY: compact_json(table.stored_avro)}
         if table.evolves_on_read:
-            latest = next((text for each in commits if (text := each.extra.get(LATEST_SCHEMA_KEY))), None)
+            latest = next((text for commit in commits if (text := commit.extra.get(LATEST_SCHEMA_KEY))), None)
             if latest is not None:
                 extra[LATEST_SCHEMA_KEY] = latest
         for option in (read_config.MERGE_MEMORY, read_config.FLINK_MERGE_MEMORY):

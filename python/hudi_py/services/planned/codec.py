@@ -56,7 +56,7 @@ class PlanCodec(Generic[PlanT, UnitT]):
             pending = PendingPlans(storage, timeline).of(self.action)
             raise ConfigError(
                 f"Cannot run the {self.action.value} {instant} of {storage.uri}: there is no such plan; pending: "
-                + (", ".join(each.time for each in pending) or "none"),
+                + (", ".join(other.time for other in pending) or "none"),
                 instant=instant,
             )
         return plan

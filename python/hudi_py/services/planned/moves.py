@@ -56,7 +56,7 @@ def clustering_codec(decode: Callable[[bytes, str], ClusteringPlan | None]) -> C
         encode=encode_clustering_plan,
         units=lambda plan: plan.groups,
         with_units=lambda plan, groups: replace(plan, groups=groups),
-        files=lambda group: ((each.partition_path, name) for each in group.slices for name in each.files),
+        files=lambda group: ((slice_.partition_path, name) for slice_ in group.slices for name in slice_.files),
         rows=_plan_rows,
     )
 
@@ -91,7 +91,8 @@ def _slice_of(storage: Storage, slice_: FileSlice) -> ClusteringSlice:
 
 def _plan_rows(plan: ClusteringPlan) -> tuple[Mapping[str, Any], ...]:
     return tuple(
-        {"partition": each.partition_path, "file_id": each.file_id, "files": list(each.files)} for each in plan.slices
+        {"partition": slice_.partition_path, "file_id": slice_.file_id, "files": list(slice_.files)}
+        for slice_ in plan.slices
     )
 
 
@@ -206,7 +207,7 @@ class MovingService(
                         held.add(part, pa.repeat(target, part.num_rows))
                 targets = held.partitions
                 stats = [stat for target in targets for stat in self.write(unit, str(target), held.batches(target))]
-        groups = tuple((each.partition_path, each.file_id) for each in planned.unit.slices)
+        groups = tuple((slice_.partition_path, slice_.file_id) for slice_ in planned.unit.slices)
         return UnitOutcome(planned.number, tuple(stats), groups)
 
     # -- by a shuffle
@@ -310,7 +311,7 @@ class UnitFiles(Generic[Settings]):
         self.planned = planned
         self.settings = settings
         self._context = context
-        paths = sorted({each.partition_path for each in planned.unit.slices})
+        paths = sorted({slice_.partition_path for slice_ in planned.unit.slices})
         if len(paths) != 1:
             raise CorruptFileError(
                 f"Cannot run the plan {planned.work.instant} of {context.storage.uri}: its group {planned.number} has "

@@ -20,7 +20,7 @@ from hudi_py.timeline.state import TableState
 PLANNED: Final[tuple[Service[Any], ...]] = (COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN, RESIZE_BUCKETS)
 SERVICE_ACTIONS: Final[Mapping[str, str]] = {
     planner.operation: planner.action.value
-    for planner in (each.planner() for each in PLANNED)
+    for planner in (planned.planner() for planned in PLANNED)
     if isinstance(planner, RewritingService)
 }
 """The actions of services by the operation (`WriteOperationType`) of their commits, which change no rows."""
@@ -40,7 +40,7 @@ def plan_report(state: TableState) -> pa.Table:
         CorruptFileError: a plan cannot be read.
     """
     plans = PendingPlans(state.storage, state.timeline)
-    services = [each.planner() for each in PLANNED]
+    services = [planned.planner() for planned in PLANNED]
     found = [(instant, service) for service in services for instant in service.planned(plans)]
     rows = [
         {"service": service.name, "instant": instant.time, "state": instant.state.name, **row}

@@ -215,7 +215,7 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
             return
         context.progress.phase(f"planning the {title}")
         with self.locked(context, f"plan a {title}") as table:
-            if any(each.time == instant for each in table.plans.of(self.action)):
+            if any(other.time == instant for other in table.plans.of(self.action)):
                 yield table, Scheduled(instant)
                 return
             chosen = self.choose(context, table, instant)
@@ -319,7 +319,7 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
             ConflictError: a write has changed a file group that the plan replaces.
             RolledBackError: the attempt was given up in the meantime.
         """
-        found = {each.task: each for each in outcomes}
+        found = {outcome.task: outcome for outcome in outcomes}
         check_executed(context, str(work.attempt), work, found.keys())
         replaced: dict[str, list[str]] = defaultdict(list)
         for partition, file_id in sorted(group for each in found.values() for group in each.replaced):

@@ -191,7 +191,7 @@ def check_executed(context: ServiceContext, what: str, work: Work, executed: Col
 
 def pending_instants(service: AnyService[ServiceReport], context: ServiceContext) -> list[InstantTime]:
     """Returns the instants of a service's pending plans, oldest first."""
-    return [each.time for each in service.planned(PendingPlans(context.storage, context.timeline()))]
+    return [plan.time for plan in service.planned(PendingPlans(context.storage, context.timeline()))]
 
 
 def pending_plan(

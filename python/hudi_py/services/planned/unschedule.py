@@ -90,7 +90,7 @@ def _find_plan(context: ServiceContext, table: LockedTable, instant: str) -> tup
         if each.time == instant:
             return each, name
     other = table.timeline.find(instant)
-    known = ", ".join(each.name for each in PLANNED)
+    known = ", ".join(planned.name for planned in PLANNED)
     raise ConfigError(
         f"Cannot unschedule {instant} of {context.storage.uri}: "
         + (

@@ -24,7 +24,7 @@ _RECOVERIES: Final = (Action.ROLLBACK, Action.RESTORE)
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Pending actions other than plans of table services."""
+    """Pending actions action than plans of table services."""
 
     dead: tuple[Instant, ...]
     living: tuple[Instant, ...]
@@ -47,9 +47,9 @@ def roll_back_failed(context: ServiceContext, instant: str | None = None) -> Und
     if reason:
         return UndoReport(_SERVICE, None, reason=reason)
     after = recover_failed_writes(context.session)
-    there = {(each.time, each.action.comparable) for each in after.pending}
-    gone = tuple(each for each in found.dead if (each.time, each.action.comparable) not in there)
-    undone = tuple(each.time for each in reversed(gone) if each.action not in _RECOVERIES)
+    there = {(action.time, action.action.comparable) for action in after.pending}
+    gone = tuple(action for action in found.dead if (action.time, action.action.comparable) not in there)
+    undone = tuple(action.time for action in reversed(gone) if action.action not in _RECOVERIES)
     newest = _newest_recovery(after)
     if not gone or newest is None:
         return UndoReport(_SERVICE, None, reason="another process has rolled them back")
@@ -58,10 +58,10 @@ def roll_back_failed(context: ServiceContext, instant: str | None = None) -> Und
 
 def _pending_actions(context: ServiceContext, state: TableState) -> _Pending:
     expiry_ms, storage, timeline = context.session.settings.heartbeat_expiry_ms, state.storage, state.timeline
-    recoveries = [each for each in timeline.pending if each.action in _RECOVERIES]
+    recoveries = [instant for instant in timeline.pending if instant.action in _RECOVERIES]
     every = [*PendingPlans(storage, timeline).writes, *recoveries]
-    dead = tuple(each for each in every if examine(storage, timeline, each).dead(expiry_ms))
-    return _Pending(dead, tuple(each for each in every if each not in dead))
+    dead = tuple(instant for instant in every if examine(storage, timeline, instant).dead(expiry_ms))
+    return _Pending(dead, tuple(instant for instant in every if instant not in dead))
 
 
 def _why_not(context: ServiceContext, found: _Pending) -> str:
@@ -78,7 +78,7 @@ def _why_not(context: ServiceContext, found: _Pending) -> str:
 
 
 def _newest_recovery(timeline: Timeline) -> Instant | None:
-    found = [each for each in timeline.completed if each.action in _RECOVERIES]
+    found = [instant for instant in timeline.completed if instant.action in _RECOVERIES]
     return found[-1] if found else None
 
 
@@ -89,7 +89,9 @@ def _find_due(context: ServiceContext, state: TableState) -> Due | None:
     reason = _why_not(context, found)
     if reason:
         return Due(_SERVICE, False, reason)
-    return Due(_SERVICE, True, f"{listed([each.time for each in found.dead], 'failed action')} to roll back or finish")
+    return Due(
+        _SERVICE, True, f"{listed([instant.time for instant in found.dead], 'failed action')} to roll back or finish"
+    )
 
 
 ROLLBACK_FAILED: Final = Service(

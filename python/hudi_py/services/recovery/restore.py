@@ -94,10 +94,10 @@ def preview_restore(context: ServiceContext, instant: str | None = None) -> Rest
 def _find_savepoint(context: ServiceContext, timeline: Timeline, instant: str | None) -> tuple[Instant, Instant]:
     """Finds the savepoint and its commit."""
     savepoints = savepoints_of(timeline)
-    chosen = [each for each in savepoints if instant is None or each.time == instant]
-    commits = [each for each in timeline.write_completed if chosen and each.time == chosen[-1].time]
+    chosen = [savepoint for savepoint in savepoints if instant is None or savepoint.time == instant]
+    commits = [commit for commit in timeline.write_completed if chosen and commit.time == chosen[-1].time]
     if not chosen or not commits:
-        times = ", ".join(each.time for each in savepoints[-5:]) or "none"
+        times = ", ".join(savepoint.time for savepoint in savepoints[-5:]) or "none"
         raise ConfigError(
             f"Cannot restore {context.storage.uri} to {instant or 'its latest savepoint'}: there is no such savepoint; "
             f"savepoints: {times}; a table can only be restored to a savepoint that was created beforehand"
@@ -107,7 +107,7 @@ def _find_savepoint(context: ServiceContext, timeline: Timeline, instant: str | 
 
 def _check_plan(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan: RestorePlan) -> None:
     undone = {info.time for info in plan.instants}
-    later = [each.time for each in savepoints_of(timeline) if each.time in undone]
+    later = [other.time for other in savepoints_of(timeline) if other.time in undone]
     if later:
         raise ConflictError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: the later commits {', '.join(later)} have "

@@ -93,8 +93,8 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         if not found.completed:
             return _roll_back_pending(context, table, found)
         undone = _instants_to_undo(context, table, found, with_newer=with_newer)
-        context.session.metadata.check(table.session, tuple(each.time for each in undone))
-        done = [_roll_back(context, table, each) for each in undone]
+        context.session.metadata.check(table.session, tuple(completed.time for completed in undone))
+        done = [_roll_back(context, table, completed) for completed in undone]
         timeline = context.timeline()
     return _report_of(context, timeline, done)
 
@@ -115,12 +115,12 @@ def preview_rollback(context: ServiceContext, instant: str, *, with_newer: bool 
 
 def _instants_to_undo(context: ServiceContext, state: TableState, found: Instant, *, with_newer: bool) -> list[Instant]:
     """Returns the completed instants to undo, newest first. Raises if one cannot be undone."""
-    newer = [each for each in state.timeline.write_completed if each.time > found.time]
+    newer = [completed for completed in state.timeline.write_completed if completed.time > found.time]
     if newer and not with_newer:
         raise ConflictError(
             f"Cannot roll back the {found.action.value} {found.time} of {context.storage.uri}: newer "
             "instants are completed; roll them back first, in this order: "
-            + ", ".join(each.time for each in reversed(newer))
+            + ", ".join(completed.time for completed in reversed(newer))
             + f"; or {_WITH_NEWER}",
             instant=newer[-1].time,
             remedies=(_WITH_NEWER,),
@@ -128,9 +128,9 @@ def _instants_to_undo(context: ServiceContext, state: TableState, found: Instant
     undone = [*reversed(newer), found]
     _check_archived(state, undone)
     gone: set[str] = set()
-    for each in undone:
-        gone.add(each.time)
-        _check_instant(context, state, each, gone)
+    for instant in undone:
+        gone.add(instant.time)
+        _check_instant(context, state, instant, gone)
     return undone
 
 
@@ -138,12 +138,12 @@ def _check_archived(state: TableState, undone: Collection[Instant]) -> None:
     """Refuses to undo all commits of an active timeline that begins after archived ones. Without a commit that shows
     where the timeline begins, no reader counts files of the archived ones as committed (`isBeforeTimelineStarts`,
     1.2.0)."""
-    gone = {each.time for each in undone}
-    if any(each.time not in gone for each in state.timeline.write_completed):
+    gone = {instant.time for instant in undone}
+    if any(instant.time not in gone for instant in state.timeline.write_completed):
         return
     archived = archived_after(state, InstantTime(""))
     if archived:
-        found = min(undone, key=lambda each: each.time)
+        found = min(undone, key=lambda instant: instant.time)
         raise HistoryCleanedError(
             f"Cannot roll back the {found.action.value} {found.time} of {state.storage.uri}: no commit would be left "
             f"on the active timeline, and the rows of the {len(archived)} archived ones, such as {archived[-1].time}, "
@@ -175,7 +175,7 @@ def _report_of_earlier(context: ServiceContext, timeline: Timeline, instant: str
     """Builds the report of the rollback that has already undone the instant."""
     earlier = find_rollback(context.storage, timeline, InstantTime(instant))
     if earlier is None or not earlier.completed:
-        times = [each.time for each in timeline.instants if each.action.comparable in WRITE_ACTIONS]
+        times = [other.time for other in timeline.instants if other.action.comparable in WRITE_ACTIONS]
         raise ConfigError(
             f"Cannot roll back {instant} of {context.storage.uri}: the active timeline has no such instant, and "
             f"archived ones cannot be undone; the latest writes: {', '.join(times[-5:]) or 'none'}"
@@ -281,8 +281,8 @@ def _replaced_slices(
     """
     plans = (compaction_plan(context.storage, timeline.layout, instant.time, action) for action in COMPACTIONS)
     operations = [each for plan in plans if plan is not None for each in plan.operations]
-    for each in operations:
-        yield each.partition_path, each.file_id, each.base_file or each.log_files[0]
+    for operation in operations:
+        yield operation.partition_path, operation.file_id, operation.base_file or operation.log_files[0]
     compacted = {(each.partition_path, each.file_id) for each in operations}
     for stat in metadata.stats:
         base = parse_base_file_name(stat.path.rpartition("/")[2])

@@ -84,14 +84,14 @@ def savepoint_report(context: ServiceContext) -> pa.Table:
     """Lists the savepoints of the table, oldest commit first: `SAVEPOINT_SCHEMA`."""
     rows = [
         {
-            "instant": each.instant,
-            "user": each.user,
-            "comment": each.comment,
-            "created": each.created_ms,
-            "num_partitions": len(each.files),
-            "num_files": sum(map(len, each.files.values())),
+            "instant": savepoint.instant,
+            "user": savepoint.user,
+            "comment": savepoint.comment,
+            "created": savepoint.created_ms,
+            "num_partitions": len(savepoint.files),
+            "num_files": sum(map(len, savepoint.files.values())),
         }
-        for each in list_savepoints(context)
+        for savepoint in list_savepoints(context)
     ]
     return pa.Table.from_pylist(rows, SAVEPOINT_SCHEMA)
 

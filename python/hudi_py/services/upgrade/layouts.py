@@ -152,12 +152,12 @@ class LayoutChange:
                 self.storage.put(history_path(self._new, time, completion), self.storage.read(path))
 
     def _copy_archive(self, timeline: Timeline, archived: Sequence[ArchivedInstant], completions: Completions) -> int:
-        active = {(each.time, each.action.comparable) for each in timeline.completed}
+        active = {(instant.time, instant.action.comparable) for instant in timeline.completed}
         known = active | (set() if self._new.has_completion_times else self._archived_keys(self.after))
-        wanted = [each for each in archived if _key_of(each) not in known]
+        wanted = [archived_instant for archived_instant in archived if _key_of(archived_instant) not in known]
         for at in range(0, len(wanted), _AT_ONCE):
             part = wanted[at : at + _AT_ONCE]
-            keys = {_key_of(each) for each in part}
+            keys = {_key_of(archived_instant) for archived_instant in part}
             full = archived_instants(
                 self.storage,
                 self.before,
@@ -171,9 +171,13 @@ class LayoutChange:
             )
             folder = archive_folder(self.after)
             if self._new.has_completion_times:
-                append_run(self.storage, folder, [self._history_entry(each, completions) for each in full])
+                append_run(
+                    self.storage,
+                    folder,
+                    [self._history_entry(archived_instant, completions) for archived_instant in full],
+                )
             else:
-                entries = [entry for each in full for entry in _old_entries(each)]
+                entries = [entry for archived_instant in full for entry in _old_entries(archived_instant)]
                 write_entries(self.storage, folder, entries, batch_size=_BLOCK_ENTRIES)
         return len(wanted)
 
@@ -182,7 +186,7 @@ class LayoutChange:
         folder = archive_folder(config)
         if not any(info.size for info in self.storage.list(folder) if not info.is_dir):
             return set()
-        return {_key_of(each) for each in archived_instants(self.storage, config)}
+        return {_key_of(archived_instant) for archived_instant in archived_instants(self.storage, config)}
 
     def _history_entry(self, archived: ArchivedInstant, completions: Completions) -> HistoryEntry:
         metadata = archived.metadata
@@ -212,9 +216,9 @@ class Completions:
         """Collects the completion times of a table."""
         if not config.is_mor or config.has_completion_times:
             return cls()
-        found = {each.time for each in timeline.completed if each.action is Action.COMMIT}
-        found.update(each.time for each in archived if each.action is Action.COMMIT)
-        found.update(each.time for each in timeline.pending if each.action is Action.COMPACTION)
+        found = {instant.time for instant in timeline.completed if instant.action is Action.COMMIT}
+        found.update(archived_instant.time for archived_instant in archived if archived_instant.action is Action.COMMIT)
+        found.update(instant.time for instant in timeline.pending if instant.action is Action.COMPACTION)
         return cls(sorted(found))
 
     def at(self, time: InstantTime, found: str | None) -> CompletionTime:
@@ -230,8 +234,8 @@ class Completions:
 
 def _counted_once(timeline: Timeline) -> list[Instant]:
     """Returns the state files, with only the completed file that counts for each instant."""
-    counted = {each.file_name for each in timeline.completed}
-    return [each for each in timeline.files if not each.completed or each.file_name in counted]
+    counted = {instant.file_name for instant in timeline.completed}
+    return [file for file in timeline.files if not file.completed or file.file_name in counted]
 
 
 def _key_of(archived: ArchivedInstant) -> tuple[str, Action]:

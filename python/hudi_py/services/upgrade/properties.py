@@ -89,7 +89,7 @@ def changed_properties(config: TableConfig, to: int, options: Options) -> dict[s
 def steps(version: int, to: int) -> list[tuple[int, int]]:
     """Returns the steps from a version to another one, each between neighbours."""
     low, high = sorted((version, to))
-    path = [each for each in WRITABLE_VERSIONS if low <= each <= high]
+    path = [known for known in WRITABLE_VERSIONS if low <= known <= high]
     path = path if version <= to else path[::-1]
     return list(pairwise(path))
 
@@ -150,9 +150,9 @@ def _type_of_keygen(config: TableConfig) -> str:
 def _typed_partitions(config: TableConfig, options: Options) -> str:
     """Returns the partition fields with their types, which version 6 does not store."""
     given = options.get(table_config.PARTITION_PATH)
-    typed = given if all(":" in each for each in given) and given else config.typed_partition_fields
-    names = tuple(each.split(":", 1)[0] for each in typed)
-    if not all(":" in each for each in typed) or names != config.partition_fields:
+    typed = given if all(":" in item for item in given) and given else config.typed_partition_fields
+    names = tuple(field.split(":", 1)[0] for field in typed)
+    if not all(":" in field for field in typed) or names != config.partition_fields:
         raise ConfigError(
             f"Cannot upgrade table '{config.name}' to version 8: it has the key generator CUSTOM, and versions before "
             f"8 do not store the types of its partition fields {','.join(config.partition_fields)}; give "

@@ -190,7 +190,9 @@ class _VersionChange:
             yield f"{counted(len(writes), 'pending write')} rolled back, unless under way"
         if self._needs_compaction(config):
             pending = [
-                each.time for each in timeline.pending if each.action in (Action.COMPACTION, Action.LOG_COMPACTION)
+                instant.time
+                for instant in timeline.pending
+                if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION)
             ]
             if pending:
                 yield f"{counted(len(pending), 'pending plan')} of compactions run"
@@ -235,7 +237,7 @@ class _VersionChange:
             yield "time travel to before the downgrade is right in hudi-py only, where file groups had logs"
 
     def _check_pending(self, state: TableState) -> None:
-        indexing = [each for each in state.timeline.pending if each.action is Action.INDEXING]
+        indexing = [instant for instant in state.timeline.pending if instant.action is Action.INDEXING]
         if indexing or state.config.metadata_partitions_inflight:
             what = indexing[0].time if indexing else ", ".join(state.config.metadata_partitions_inflight)
             raise ConflictError(
@@ -275,7 +277,7 @@ class _VersionChange:
         self._check_pending(table)
         if not self._needs_compaction(table.config):
             return False
-        if any(each.action in (Action.COMPACTION, Action.LOG_COMPACTION) for each in table.timeline.pending):
+        if any(instant.action in (Action.COMPACTION, Action.LOG_COMPACTION) for instant in table.timeline.pending):
             return True
         if not _groups_with_logs(self._context.view(table)):
             return False
@@ -334,7 +336,7 @@ class _VersionChange:
 
 
 def _groups_with_logs(view: FileSystemView) -> int:
-    return sum(bool(each.log_files) for path in view.partitions() for each in view.latest_slices_for_write(path))
+    return sum(bool(slice_.log_files) for path in view.partitions() for slice_ in view.latest_slices_for_write(path))
 
 
 def _steps_after_commit(options: Options, config: TableConfig) -> Iterator[Step]:

@@ -147,7 +147,7 @@ class OptimisticWriters:
 
 
 def _check_restores(table: LockedTable, scope: WriteScope) -> None:
-    seen = {each.time for each in table.timeline.at(scope.pin).completed}
+    seen = {other.time for other in table.timeline.at(scope.pin).completed}
     for instant in table.timeline.instants:
         if instant.action is Action.RESTORE and instant.time not in seen:
             what = "restored the table to an earlier state" if instant.completed else "is restoring the table"
@@ -219,7 +219,7 @@ def schema_to_commit(
     changes = [(instant, text) for instant, metadata in completed if (text := _schema_of(metadata))]
     if not changes or not scope.schema_json:
         return None
-    newest, now = max(changes, key=lambda each: each[0].completion_time or each[0].time)
+    newest, now = max(changes, key=lambda change: change[0].completion_time or change[0].time)
     own = _comparable_schema(scope.schema_json)
     if own == _comparable_schema(now):
         return None
@@ -240,7 +240,7 @@ def _comparable_schema(schema_json: str) -> Hashable:
     """Returns a table's schema for comparison. Tables with schema on read store it with meta columns, others
     without."""
     record = json.loads(schema_json)
-    return canonical({**record, "fields": [each for each in record["fields"] if each["name"] not in META_FIELDS]})
+    return canonical({**record, "fields": [field for field in record["fields"] if field["name"] not in META_FIELDS]})
 
 
 def canonical(schema: Any) -> Hashable:
@@ -249,7 +249,7 @@ def canonical(schema: Any) -> Hashable:
     if isinstance(schema, str):
         return schema.rpartition(".")[2]
     if isinstance(schema, list):
-        return "union", frozenset(canonical(each) for each in schema)
+        return "union", frozenset(canonical(field) for field in schema)
     kind = schema["type"]
     if not isinstance(kind, str):
         return canonical(kind)
@@ -257,7 +257,7 @@ def canonical(schema: Any) -> Hashable:
     name = str(schema.get("name", "")).rpartition(".")[2]
     match kind:
         case "record":
-            return kind, logical, tuple(_canonical_field(each) for each in schema["fields"])
+            return kind, logical, tuple(_canonical_field(field) for field in schema["fields"])
         case "enum":
             return kind, name, tuple(schema["symbols"])
         case "fixed":

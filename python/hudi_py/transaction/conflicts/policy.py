@@ -74,7 +74,9 @@ class WriteScope:
 def completed_since(timeline: Timeline, scope: WriteScope) -> list[Instant]:
     """Returns the commits, deltacommits and replacecommits that the write did not see."""
     completed = timeline.completed_since(scope.pin)
-    return [each for each in completed if each.time != scope.instant and each.action.comparable in WRITE_ACTIONS]
+    return [
+        instant for instant in completed if instant.time != scope.instant and instant.action.comparable in WRITE_ACTIONS
+    ]
 
 
 class ConflictPolicy(Protocol):

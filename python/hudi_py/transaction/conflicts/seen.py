@@ -64,8 +64,8 @@ def check_seen(table: LockedTable, scope: WriteScope, seen: Pin, operation: str)
 def _still_has(timeline: Timeline, seen: Pin) -> bool:
     """Returns whether the timeline still has the instant that gave the pin its time."""
     if timeline.layout.has_completion_times:
-        return any(each.completion_time == seen.time for each in timeline.completed)
-    return any(each.time == seen.time for each in timeline.completed)
+        return any(instant.completion_time == seen.time for instant in timeline.completed)
+    return any(instant.time == seen.time for instant in timeline.completed)
 
 
 _REMEDY: Final = (

@@ -146,9 +146,9 @@ def recovered(
                 table = _finish_recovery(table)
                 undone = _being_rolled_back(table)
                 writes = [
-                    examine(session.storage, table.timeline, each)
-                    for each in table.plans.writes
-                    if each.time not in undone
+                    examine(session.storage, table.timeline, instant)
+                    for instant in table.plans.writes
+                    if instant.time not in undone
                 ]
                 dead = [write for write in writes if write.dead(expiry_ms)]
                 alone = not beside or session.conflicts.one_at_a_time

@@ -239,7 +239,9 @@ def _keeps_plan(table: LockedTable, rollback: InstantTime, instant: InstantTime,
         return action
     if table.session.layout.has_completion_times or claimant(table.session.storage, rollback) is not None:
         return None
-    return next((each.action for each in table.plans.clusterings if _is_action_of(each, instant, action)), None)
+    return next(
+        (pending.action for pending in table.plans.clusterings if _is_action_of(pending, instant, action)), None
+    )
 
 
 def _revert_to_inflight(session: TableSession, instant: InstantTime, action: Action) -> None:

@@ -28,8 +28,8 @@ def write_bootstrap_index(storage: Storage, base: str, files: Sequence[tuple[Boo
         files: the file groups, each with the file of the source as it was listed.
     """
     partitions: dict[str, list[tuple[BootstrapMapping, FileInfo]]] = {}
-    for each in files:
-        partitions.setdefault(each[0].partition, []).append(each)
+    for file in files:
+        partitions.setdefault(file[0].partition, []).append(file)
     _write_index_file(
         storage,
         f"{BOOTSTRAP_INDEX}/{_NAME}",

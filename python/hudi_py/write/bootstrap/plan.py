@@ -216,7 +216,7 @@ def _plan_schema(
     assert schema is not None
     for file, found in different if named_only else ():
         try:
-            conform(_empty_batch(found), pa.schema([each for each in schema.arrow if each.name in found.names]))
+            conform(_empty_batch(found), pa.schema([field for field in schema.arrow if field.name in found.names]))
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
                 f"Cannot bootstrap {file.uri} METADATA_ONLY: {first_line(error)}; bootstrap it FULL_RECORD, which "

@@ -106,8 +106,8 @@ def bootstrap_table(
     added = dict(plan.properties)
     if plan.skeletons and plan.copied:
         added[BOOTSTRAP_COPIES] = "pending"
-    for each in after:
-        each.check(TableConfig({**table_properties(plan.options), **added}))
+    for step in after:
+        step.check(TableConfig({**table_properties(plan.options), **added}))
     try:
         config, created = create_table(storage, plan.options, lambda properties: first.mark({**properties, **added}))
     except BaseException:  # also after an interrupt
@@ -194,9 +194,9 @@ def _combine_results(results: Sequence[WriteResult]) -> WriteResult:
     """Returns the result of both commits, with the times of the last one."""
     return replace(
         results[-1],
-        num_inserted=sum(each.num_inserted or 0 for each in results),
-        num_files=sum(each.num_files for each in results),
-        num_bytes=sum(each.num_bytes for each in results),
+        num_inserted=sum(result.num_inserted or 0 for result in results),
+        num_files=sum(result.num_files for result in results),
+        num_bytes=sum(result.num_bytes for result in results),
     )
 
 

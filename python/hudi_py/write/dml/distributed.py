@@ -142,7 +142,7 @@ def plan_merge(
         HudiError: as `run_statement`, if the merge does not fit the table or its source.
     """
     check_many_processes(options)
-    columns = pa.schema([each for each in source if each.name not in META_FIELDS])
+    columns = pa.schema([field for field in source if field.name not in META_FIELDS])
     statement = Merge(plan, normalise_schema(columns))
     storage = _open_table(path, options, options.storage)
     session = statement_session(storage, statement, options, metadata, (), options.storage or None)
@@ -222,13 +222,13 @@ def _fits_one_process(planned: PlannedStatement, files: Sequence[StagedSource] =
 
 def _is_small(options: Options, files: Sequence[StagedSource], more: int = 0) -> bool:
     """Returns whether one process should hold a source. `more`: bytes that it reads besides."""
-    num_bytes = sum(each.file.num_bytes for each in files)
+    num_bytes = sum(file.file.num_bytes for file in files)
     most = options.get(write_config.LOCAL_MAX_BYTES)
     return num_bytes + more <= most and num_bytes <= options.get(write_config.STAGING_MAX_BYTES)
 
 
 def _read_source(call: MergeCall, staged: Sequence[StagedSource]) -> pa.Table:
-    rows = staged_rows(call.storage(), [each.file for each in staged])
+    rows = staged_rows(call.storage(), [file.file for file in staged])
     return pa.Table.from_batches(list(rows), call.source)
 
 

@@ -43,7 +43,7 @@ class Matching:
         Args:
             inputs: the rows, as structs in one column named as their alias.
         """
-        values = [each.evaluate(inputs) for each in self.source]
+        values = [field.evaluate(inputs) for field in self.source]
         if self.by == "key columns":
             return scattered(values, self.source, keygen.record_keys, keygen.key_fields)
         if self.by == "record key":
@@ -65,7 +65,7 @@ class Matching:
             return keys
         names = [name for name in batch.schema.names if name != RECORD_KEY]
         inputs = pa.record_batch([as_structs(batch, names)], names=[alias])
-        return _join_values([each.evaluate(inputs) for each in self.target], batch.num_rows)
+        return _join_values([expression.evaluate(inputs) for expression in self.target], batch.num_rows)
 
     def asked(self, texts: pa.StringArray) -> list[str] | None:
         """Returns the record keys that texts of the source ask for; None if texts do not contain the key."""
@@ -98,7 +98,7 @@ def as_structs(batch: pa.RecordBatch, names: Sequence[str]) -> pa.StructArray:
 def partitions_of_source(fields: Sequence[Assignment], inputs: pa.RecordBatch, keygen: KeyGenerator) -> pa.StringArray:
     """Returns the partition path that each row of a source asks for, by `BoundMerge.partitions`; null if a part of it
     is null."""
-    return scattered([each.evaluate(inputs) for each in fields], fields, keygen.partition_paths, ())
+    return scattered([field.evaluate(inputs) for field in fields], fields, keygen.partition_paths, ())
 
 
 def scattered(
@@ -111,16 +111,18 @@ def scattered(
     of which at least one must not be an empty text."""
     known = np.ones(len(values[0]), np.bool_)
     some = np.zeros(len(values[0]), np.bool_) if needed else known.copy()
-    for each in values:
-        known &= each.is_valid().to_numpy(zero_copy_only=False)
+    for array in values:
+        known &= array.is_valid().to_numpy(zero_copy_only=False)
         if needed:
             empty = (
-                pc.equal(pc.binary_length(each), 0) if pa.types.is_string(each.type) else pa.array([False] * len(each))
+                pc.equal(pc.binary_length(array), 0)
+                if pa.types.is_string(array.type)
+                else pa.array([False] * len(array))
             )
             some |= ~true_where(empty)
     at = np.flatnonzero(known & some)
     batch = pa.record_batch(
-        [each.take(pa.array(at)) for each in values], schema=pa.schema([each.field for each in fields])
+        [each.take(pa.array(at)) for each in values], schema=pa.schema([field.field for field in fields])
     )
     places = np.full(len(known), -1, np.int64)
     places[at] = np.arange(len(at))
@@ -138,10 +140,10 @@ def has_text(left: pa.DataType, right: pa.DataType) -> bool:
 def _join_values(values: Sequence[pa.Array], rows: int) -> pa.StringArray:
     """Joins values to one text for each row, with the length of each part before it; null if a value is null."""
     pieces: list[pa.Array | str] = []
-    for each in values:
-        if pa.types.is_timestamp(each.type):
-            each = each.cast(pa.int64())
-        text = each.cast(pa.string())
+    for array in values:
+        if pa.types.is_timestamp(array.type):
+            array = array.cast(pa.int64())
+        text = array.cast(pa.string())
         pieces += [pc.binary_length(text).cast(pa.string()), ":", text]
     return pc.binary_join_element_wise(*pieces, "") if pieces else pa.repeat(pa.scalar("", pa.string()), rows)
 

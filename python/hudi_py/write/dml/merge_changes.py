@@ -55,7 +55,7 @@ class Changes:
                 at = at[np.unique(numbers[at], return_index=True)[1]]
             if not len(at):
                 continue
-            keys, file_ids, partitions = (each.take(pa.array(numbers[at])) for each in places)
+            keys, file_ids, partitions = (array.take(pa.array(numbers[at])) for array in places)
             if clause.action == "delete":
                 gone = keys_as_rows(self.context, keys)
                 hold_located(self.held, gone, file_ids, partitions, leaving=True)
@@ -75,12 +75,12 @@ class Changes:
         target = rows[self.bound.plan.target_alias]
         columns = dict(zip(self.bound.target_columns, target.flatten(), strict=True))
         partition = self.context.settings.keygen.partition_fields
-        for each in clause.assignments:
-            if self.stays and each.field.name in partition:
+        for assignment in clause.assignments:
+            if self.stays and assignment.field.name in partition:
                 continue
-            values = each.evaluate(rows)
-            self.check_place(each.field, columns[each.field.name], values)
-            columns[each.field.name] = values
+            values = assignment.evaluate(rows)
+            self.check_place(assignment.field, columns[assignment.field.name], values)
+            columns[assignment.field.name] = values
         return columns
 
     @property
@@ -98,8 +98,8 @@ class Changes:
     def sets_partition(self, clause: BoundClause) -> bool:
         """Returns whether an update sets a column that the partition path contains."""
         settings = self.context.settings
-        own = {column_of(each, settings.schema.arrow) for each in settings.keygen.partition_fields}
-        return any(each.field.name in own for each in clause.assignments)
+        own = {column_of(name, settings.schema.arrow) for name in settings.keygen.partition_fields}
+        return any(assignment.field.name in own for assignment in clause.assignments)
 
     def move(
         self, changed: pa.RecordBatch, file_ids: pa.StringArray, partitions: pa.StringArray, old: pa.RecordBatch
@@ -273,7 +273,7 @@ def _with_keys(
 
 def _make_rows(context: WriteContext, clause: BoundClause, rows: pa.RecordBatch) -> pa.RecordBatch:
     table = context.settings.schema.arrow
-    given = {each.field.name: each for each in clause.assignments}
+    given = {assignment.field.name: assignment for assignment in clause.assignments}
     columns = [
         given[column.name].evaluate(rows) if column.name in given else pa.nulls(rows.num_rows, column.type)
         for column in table

@@ -126,7 +126,7 @@ def bind_merge(
         by_source=bound["not matched by source"],
         updated_columns=_updated_columns(bound, table, ordering) if partial else None,
     )
-    setting = [each for clause in (*made.matched, *made.not_matched) for each in clause.assignments]
+    setting = [assignment for clause in (*made.matched, *made.not_matched) for assignment in clause.assignments]
     return replace(
         made,
         target_columns=_target_columns(made, table, ordering if config.is_mor else ()),
@@ -157,15 +157,15 @@ def _target_columns(bound: BoundMerge, table: pa.Schema, ordering: Sequence[str]
     expressions += [assignment.expression for clause in changing for assignment in clause.assignments]
     needed = {
         path[1]
-        for each in expressions
-        if each is not None
-        for path in each.columns()
+        for expression in expressions
+        if expression is not None
+        for path in expression.columns()
         if path[0] == bound.plan.target_alias
     }
     if any(clause.action == "update" for clause in changing):
         needed |= set(table.names if bound.updated_columns is None else bound.updated_columns)
     if any(clause.action == "delete" for clause in bound.matched):
-        needed |= {column_of(each, table) for each in ordering}
+        needed |= {column_of(column, table) for column in ordering}
     return tuple(column for column in table.names if column in needed)
 
 
@@ -183,9 +183,10 @@ def _of_source(
         kind, own = type_at(table, name), _column_of_source(plan, name, source)
         candidates = [] if own is None else [parse_expression(own, inputs, aliases=(plan.source_alias,))]
         candidates += [
-            each.expression
-            for each in setting
-            if each.field.name == name and {path[0] for path in each.expression.columns()} == {plan.source_alias}
+            assignment.expression
+            for assignment in setting
+            if assignment.field.name == name
+            and {path[0] for path in assignment.expression.columns()} == {plan.source_alias}
         ]
         for expression in candidates:
             with suppress(ConfigError, SchemaMismatchError):  # its type differs from that of the field
@@ -217,7 +218,7 @@ def _updated_columns(
     """Returns the columns that updates set, with the ordering fields; None: all columns, or no update."""
     changing = (*bound["matched"], *bound["not matched by source"])
     updates = [clause for clause in changing if clause.action == "update"]
-    wanted = {each.field.name for clause in updates for each in clause.assignments}
+    wanted = {assignment.field.name for clause in updates for assignment in clause.assignments}
     wanted |= {part for name in ordering for part in (name, name.partition(".")[0])}
     found = tuple(name for name in table.names if name in wanted)
     return found if updates and len(found) < len(table) else None
@@ -240,11 +241,11 @@ def _bind_clause(
         values = _all_columns(plan, clause, table, source)
     assignments = parse_assignments(values, table, inputs, aliases=aliases, alias=plan.target_alias)
     if clause.action == "insert":
-        given = {each.field.name for each in assignments}
+        given = {assignment.field.name for assignment in assignments}
         keygen = settings.keygen
         for each, role in (
-            *((each, "record key field") for each in keygen.key_fields),
-            *((each, "ordering field") for each in ordering),
+            *((name, "record key field") for name in keygen.key_fields),
+            *((column, "ordering field") for column in ordering),
         ):
             if column_of(each, table) not in given:
                 raise SchemaMismatchError(
@@ -310,7 +311,7 @@ def _complete_keys(
     """Adds record key columns that ON, if it consists of equalities only, leaves out, as the source has them: Apache
     Hudi merges by whole record keys (`MergeIntoHoodieTableCommand`, 1.2.0). Returns their names."""
     keygen, table = settings.keygen, settings.schema.arrow
-    missing = [each for each in keygen.key_fields if each not in equal]
+    missing = [name for name in keygen.key_fields if name not in equal]
     if keygen.generates_keys or RECORD_KEY in equal or not missing:
         return ()
     found = _of_source(plan, missing, table, pa.schema(list(inputs.field(1).type)), ())

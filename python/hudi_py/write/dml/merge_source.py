@@ -64,7 +64,7 @@ class MergeSource:
             SchemaMismatchError: a value does not fit the table's column.
         """
         inputs = self.inputs()
-        return tuple(each.evaluate(inputs) for each in self.bound.ordering)
+        return tuple(column.evaluate(inputs) for column in self.bound.ordering)
 
     @cached_property
     def ranks(self) -> Numbers:

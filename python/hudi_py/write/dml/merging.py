@@ -157,13 +157,13 @@ class Merging:
         if not (
             context.transaction.config.is_mor
             and context.settings.merge.by_event_time
-            and ordering == tuple(each.field.name for each in self.bound.ordering)
+            and ordering == tuple(column.field.name for column in self.bound.ordering)
             and deletes.any()
         ):
             return np.zeros(len(chosen), np.bool_)
         target = pa.RecordBatch.from_struct_array(rows[self.bound.plan.target_alias])
         old = [combined(values_at(target, name)) for name in ordering]
-        new = [each.take(pa.array(theirs)) for each in self.source.ordering]
+        new = [column.take(pa.array(theirs)) for column in self.source.ordering]
         before, after = ordering_codes([old, new], [len(theirs), len(theirs)])
         return np.asarray(deletes & (after < before) & ~default_mask(new, len(theirs)), np.bool_)
 
@@ -221,14 +221,14 @@ class Merging:
         places = np.full(len(self.matched), -1, np.int64)
         places[numbers] = np.arange(len(numbers))
         found = [np.zeros(0, np.int64)]
-        for each in self.late:
-            at = places[each.theirs]
+        for late in self.late:
+            at = places[late.theirs]
             there = at >= 0
             if not self.context.settings.index.is_global:
                 asked = partitions.take(pa.array(np.maximum(at, 0), mask=~there))
-                there &= true_where(pc.equal(asked, each.partitions.take(pa.array(each.ours))))
-            found.append(each.theirs[there])
-            takes = each.holds | there
-            self.apply(each.batch, each.file_ids, each.partitions, each.ours[takes], each.theirs[takes])
+                there &= true_where(pc.equal(asked, late.partitions.take(pa.array(late.ours))))
+            found.append(late.theirs[there])
+            takes = late.holds | there
+            self.apply(late.batch, late.file_ids, late.partitions, late.ours[takes], late.theirs[takes])
         self.late.clear()
         return np.concatenate(found)

@@ -72,7 +72,7 @@ class SourceColumns:
         chosen = choose(self.inserts, inputs)
         for number, clause in enumerate(self.inserts):
             rows = inputs.take(pa.array(np.flatnonzero(chosen == number)))
-            given = {each.field.name: each for each in clause.assignments}
+            given = {assignment.field.name: assignment for assignment in clause.assignments}
             columns = [
                 given[name].evaluate(rows) if name in given else pa.nulls(rows.num_rows, self.table.field(name).type)
                 for name in names

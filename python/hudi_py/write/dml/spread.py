@@ -116,18 +116,18 @@ def plan_staged(bound: BoundStatement, view: FileSystemView, files: Sequence[Sta
     keys = None
     if has_few_keys(files):
         columns = SourceColumns.of(bound.rows, bound.settings)
-        rows = staged_rows(view.state.storage, [each.file for each in files])
+        rows = staged_rows(view.state.storage, [file.file for file in files])
         found = pa.chunked_array([columns.texts(columns.inputs(batch)) for batch in rows], pa.string())
         keys = columns.matching.asked(combined(found.drop_null().unique()))
-    asked = [each.partitions for each in files]
-    partitions = None if None in asked else {path for each in asked for path in each or ()}
+    asked = [file.partitions for file in files]
+    partitions = None if None in asked else {path for paths in asked for path in paths or ()}
     request = merge_request(bound.rows, bound.settings, view, keys=keys, partitions=partitions)
     return PlannedStatement.reading(bound, view, request)
 
 
 def has_few_keys(files: Sequence[StagedSource]) -> bool:
     """Returns whether the keys of a source choose the files of the table."""
-    return sum(each.num_rows for each in files) <= _EXACT_KEYS
+    return sum(file.num_rows for file in files) <= _EXACT_KEYS
 
 
 def plan_spread(
@@ -178,7 +178,7 @@ def plan_spread(
     inserts: Counter[str] = Counter()
     for file in files:
         inserts.update(dict(file.inserts))
-    num_bytes = sum(each.file.num_bytes for each in files)
+    num_bytes = sum(staged_file.file.num_bytes for staged_file in files)
     by_source = merge is not None and bool(merge.by_source)
     matching = size if by_source else min(size, num_bytes)
     made = SpreadStatement(
@@ -263,7 +263,7 @@ class SpreadSteps:
         found = MergeSource.of(self._bound, source, self._context.settings)
         merging = Merging(self._context, found, located)
         for batch in rows("table", self._target_schema):
-            places = (combined(batch.column(each.name)) for each in _PLACES)
+            places = (combined(batch.column(field.name)) for field in _PLACES)
             merging.add(batch.select(self._plan.target.names), *places)
         merging.insert()
 
@@ -384,10 +384,10 @@ def commit_spread(plan: SpreadStatement, results: Sequence[SpreadResult]) -> Wri
     Raises:
         HudiError: as `commit_write`; call `abort_spread`.
     """
-    done = commit_write(plan.write, [TaskResult(each.stats, None) for each in results])
+    done = commit_write(plan.write, [TaskResult(task_result.stats, None) for task_result in results])
     counts = RowCounts()
-    for each in results:
-        counts = counts.plus(each.counts.inserted, each.counts.updated, each.counts.deleted)
+    for result in results:
+        counts = counts.plus(result.counts.inserted, result.counts.updated, result.counts.deleted)
     forget_source(plan.write.attach().storage, plan.token)
     return replace(done, num_inserted=counts.inserted, num_updated=counts.updated, num_deleted=counts.deleted)
 

@@ -85,7 +85,7 @@ class Update:
             raise ConfigError(f"Cannot update the table '{config.name}' without columns to set; name at least one")
         table = settings.schema.arrow
         assignments = parse_assignments(self.values, table, table)
-        check_changeable((each.field.name for each in assignments), config)
+        check_changeable((assignment.field.name for assignment in assignments), config)
         return BoundUpdate(parse_filter(self.condition, _shown_schema(settings)), assignments)
 
 
@@ -110,8 +110,8 @@ class BoundUpdate:
         def change(split: Split, batch: pa.RecordBatch) -> None:
             rows = context.settings.schema.conform(batch.select(table.names))
             columns = list(rows.columns)
-            for each in self.assignments:
-                columns[table.get_field_index(each.field.name)] = each.evaluate(rows)
+            for assignment in self.assignments:
+                columns[table.get_field_index(assignment.field.name)] = assignment.evaluate(rows)
             hold(held, table_rows(context, batch[RECORD_KEY], columns), split)
 
         return RowCounts(updated=_distinct_rows(slices, change))

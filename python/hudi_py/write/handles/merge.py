@@ -89,7 +89,9 @@ def updates_of(rows: pa.Table, context: WriteContext, *, deleted: pa.StringArray
             deletes=np.r_[versions.deletes, more],
             entries=np.r_[versions.entries, ~more],
             defaults=np.r_[versions.defaults, more],
-            ordering=tuple(pa.concat_arrays([each, pa.nulls(len(deleted), each.type)]) for each in versions.ordering),
+            ordering=tuple(
+                pa.concat_arrays([column, pa.nulls(len(deleted), column.type)]) for column in versions.ordering
+            ),
         )
     winners = find_winners(versions, merge)
     data = np.flatnonzero(~winners.deletes)

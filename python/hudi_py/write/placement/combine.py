@@ -94,7 +94,7 @@ def made_of_several(
     Args:
         held: rows with `PLACE`; the rows that are made have none.
     """
-    new = [pa.chunked_array([each.column(0) for each in held.batches(path)], pa.string()) for path in held.partitions]
+    new = [pa.chunked_array([batch.column(0) for batch in held.batches(path)], pa.string()) for path in held.partitions]
     twice = in_several([keys.unique() for keys in new])
     if not len(twice):
         return twice, {}

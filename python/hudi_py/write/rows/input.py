@@ -210,7 +210,7 @@ def _of_lists(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
             raise SchemaMismatchError(f"Cannot read rows with the key {name!r}: keys name columns, and must be strings")
         try:
             arrays.append(pa.array(values))
-            if "timestamp" in str(arrays[-1].type) and len({_has_zone(each) for each in _iterate_times(values)}) > 1:
+            if "timestamp" in str(arrays[-1].type) and len({_has_zone(time) for time in _iterate_times(values)}) > 1:
                 raise ValueError("some times have a zone and some have none, which would be taken for UTC")
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise SchemaMismatchError(

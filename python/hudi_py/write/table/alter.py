@@ -114,7 +114,7 @@ def column_changes(
 
 
 def _check_types(argument: str, types: Types | None) -> list[tuple[str, pa.Field]]:
-    given = {each.name: each for each in types} if isinstance(types, pa.Schema) else types or {}
+    given = {field.name: field for field in types} if isinstance(types, pa.Schema) else types or {}
     found = []
     for path, kind in given.items():
         if isinstance(kind, pa.Field):

@@ -78,8 +78,10 @@ def rename_table(
     with recovered(session, f"rename the table at {path}") as table:
         # A service that is only planned moves with the table
         writes = {instant.time for instant in table.plans.writes}
-        services = (each for each in table.timeline.pending if each.time not in writes)
-        refuse_living(table, (each for each in services if each.state is not State.REQUESTED), "rename the table")
+        services = (instant for instant in table.timeline.pending if instant.time not in writes)
+        refuse_living(
+            table, (service for service in services if service.state is not State.REQUESTED), "rename the table"
+        )
         check_move(path, target, storage)
         update_table_config(table.session.storage, {_NAME: name})
         (parent, old), (folder, new) = _split_path(path), _split_path(target)

@@ -154,7 +154,7 @@ class FirstWrite:
         with recovered(self._open_session(storage, config), "bootstrap the table again", bootstraps=True) as table:
             if table.config.properties.get(FIRST_WRITE) != config.properties[FIRST_WRITE]:
                 return False
-            done = [each for each in table.timeline.write_completed if each.time <= FULL_INSTANT]
+            done = [commit for commit in table.timeline.write_completed if commit.time <= FULL_INSTANT]
             if left is not None:
                 for instant in reversed(done):
                     rollback_instant(table, instant)

@@ -307,7 +307,7 @@ twice if its value differs by version; one of the two has the option."""
 
 def stored_in(version: int) -> frozenset[str]:
     """Returns the keys of the properties that tables of a version store."""
-    return frozenset(each.key for each in PROPERTIES if each.in_version(version))
+    return frozenset(prop.key for prop in PROPERTIES if prop.in_version(version))
 
 
 def table_properties(options: Options) -> dict[str, str]:
@@ -317,7 +317,7 @@ def table_properties(options: Options) -> dict[str, str]:
         ConfigError, UnsupportedTableError: as `NewTable.of`.
     """
     new = RequestedTable.of(options)
-    found = ((each.key, each.value_in(new)) for each in PROPERTIES if each.in_version(new.version))
+    found = ((prop.key, prop.value_in(new)) for prop in PROPERTIES if prop.in_version(new.version))
     return {key: value for key, value in found if value is not None}
 
 
@@ -329,7 +329,7 @@ def check_options(table: TableConfig, options: Options) -> None:
         UnsupportedTableError: the table is of a version which is only read.
     """
     check_writable(table)
-    found = [text for each in PROPERTIES if (text := each.contradiction(table, options))]
+    found = [text for prop in PROPERTIES if (text := prop.contradiction(table, options))]
     if found:
         raise ConfigError(
             f"Cannot write to the table {table.name!r} with options that contradict it: {'; '.join(found)}; "

@@ -343,7 +343,7 @@ def check_fields(kind: KeyGeneratorType, keys: Sequence[str], partitions: Sequen
 
 
 def _date_rule(config: TableConfig, options: Options | None) -> DateRule:
-    given = {} if options is None else {each.key: options.get(each) for each in table_config.DATE_OPTIONS}
+    given = {} if options is None else {option.key: options.get(option) for option in table_config.DATE_OPTIONS}
     return DateRule.of({key: text for key, text in given.items() if text} | dict(config.properties))
 
 
