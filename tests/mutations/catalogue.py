@@ -118,8 +118,8 @@ MUTATIONS: Final = (
     Mutation(
         "merge: an updated row moves though the index keeps it where it is",
         CORE + "write/dml/merge_changes.py",
-        "if self.stays and each.field.name in partition:",
-        "if False and each.field.name in partition:",
+        "if self.stays and assignment.field.name in partition:",
+        "if False and assignment.field.name in partition:",
         "tests/unit/write/test_statements.py::test_an_update_moves_rows_with_an_index_over_all_partitions",
     ),
     Mutation(
@@ -139,8 +139,8 @@ MUTATIONS: Final = (
     Mutation(
         "merge where keys are generated: null is equal to null",
         CORE + "write/dml/matching.py",
-        "        text = each.cast(pa.string())\n",
-        '        text = each.cast(pa.string()).fill_null("")\n',
+        "        text = array.cast(pa.string())\n",
+        '        text = array.cast(pa.string()).fill_null("")\n',
         "tests/unit/write/test_generated_keys_merge.py",
     ),
     Mutation(
@@ -666,8 +666,8 @@ MUTATIONS: Final = (
     Mutation(
         "rename: a table service is under way",
         CORE + "write/table/ddl.py",
-        "if each.time not in writes)",
-        "if each.time in writes)",
+        "if instant.time not in writes)",
+        "if instant.time in writes)",
         "tests/unit/write/test_rename_table.py",
     ),
     Mutation(
@@ -1483,8 +1483,8 @@ MUTATIONS: Final = (
     Mutation(
         "optimistic: what completed since the begin is not looked at",
         CORE + "transaction/conflicts/policy.py",
-        "if each.time != scope.instant and each.action.comparable in WRITE_ACTIONS]\n",
-        "if False]\n",
+        "if instant.time != scope.instant and instant.action.comparable in WRITE_ACTIONS\n",
+        "if False\n",
         "tests/unit/transaction/test_optimistic.py",
     ),
     Mutation(

@@ -328,7 +328,7 @@ class Router:
         planned = assign_inserts(max(self._sizes.rows.get(path, 1), 1), small, packing, size)
         old = [bucket for bucket in planned if bucket.file_id is not None]
         new = even_files(sum(bucket.num_rows for bucket in planned[len(old) :]), packing, size)
-        shares = np.cumsum([each.num_rows for each in [*old, *new]], dtype=np.float64)
+        shares = np.cumsum([bucket.num_rows for bucket in [*old, *new]], dtype=np.float64)
         return [*old, *new], shares / shares[-1]
 
 

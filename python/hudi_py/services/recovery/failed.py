@@ -24,7 +24,7 @@ _RECOVERIES: Final = (Action.ROLLBACK, Action.RESTORE)
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Pending actions action than plans of table services."""
+    """Pending actions other than plans of table services."""
 
     dead: tuple[Instant, ...]
     living: tuple[Instant, ...]
@@ -47,9 +47,9 @@ def roll_back_failed(context: ServiceContext, instant: str | None = None) -> Und
     if reason:
         return UndoReport(_SERVICE, None, reason=reason)
     after = recover_failed_writes(context.session)
-    there = {(action.time, action.action.comparable) for action in after.pending}
-    gone = tuple(action for action in found.dead if (action.time, action.action.comparable) not in there)
-    undone = tuple(action.time for action in reversed(gone) if action.action not in _RECOVERIES)
+    there = {(pending.time, pending.action.comparable) for pending in after.pending}
+    gone = tuple(dead for dead in found.dead if (dead.time, dead.action.comparable) not in there)
+    undone = tuple(dead.time for dead in reversed(gone) if dead.action not in _RECOVERIES)
     newest = _newest_recovery(after)
     if not gone or newest is None:
         return UndoReport(_SERVICE, None, reason="another process has rolled them back")
