@@ -10,13 +10,16 @@ import pyarrow as pa
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import write as write_config
+from hudi_py.health.procedures import run_repair_procedure
 from hudi_py.inspect import procedure_report
+from hudi_py.interop.catalogs import sync
 from hudi_py.model.limits import UNPACKED, limit
 from hudi_py.schema.changes import changes_of
 from hudi_py.services import distributed as services
 from hudi_py.services.distributed import BegunPlan, ServiceCall, UnitPart, Work
 from hudi_py.storage import Storage, open_storage, with_durability
-from hudi_py.transaction.locks import table_lock
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.locks import AuditReport, LockAudit, table_lock
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.wiring import IndexChange, after_commit, announcing, metadata_writer, write_configuration
 from hudi_py.write import distributed as writes
@@ -203,6 +206,43 @@ def alter_columns(
     storage = _storage(path, options)
     with announcing(storage.uri, options):
         return alter_table(storage, made, options, **_with(options))
+
+
+def repair_procedure(path: str, given: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> bytes:
+    """Runs a procedure of `hudi_py.health.procedures`. Returns its rows, as `report` does."""
+    _write_options(given)  # refuses a lock that others do not see
+    return packed(run_repair_procedure(checked_path(path, "write"), given, name, arguments))
+
+
+def register_with(path: str, given: Mapping[str, Any], catalogs: Mapping[str, Any]) -> None:
+    """Registers a table with the catalogs that the options `catalogs` name."""
+    sync(checked_path(path, "read"), options={**given, **catalogs})
+
+
+def audit_status(path: str, given: Mapping[str, Any]) -> tuple[bool, str, str]:
+    """Returns whether the audit of the lock is enabled, and the paths of the file that says so and of the records."""
+    audit = _lock_audit(path, given)
+    return audit.enabled, audit.config_path, audit.folder
+
+
+def set_audit(path: str, given: Mapping[str, Any], enabled: bool) -> None:
+    _lock_audit(path, given).set_enabled(enabled)
+
+
+def validate_audit(path: str, given: Mapping[str, Any]) -> AuditReport:
+    return _lock_audit(path, given).validate()
+
+
+def clean_up_audit(path: str, given: Mapping[str, Any], age_days: int, dry_run: bool) -> tuple[bool, int]:
+    """Deletes old records of the lock. Returns whether there are any, and the number of old ones."""
+    audit = _lock_audit(path, given)
+    return audit.has_folder(), len(audit.clean_up(age_days, dry_run=dry_run))
+
+
+def _lock_audit(path: str, given: Mapping[str, Any]) -> LockAudit:
+    storage = _storage(path, _write_options(given))
+    load_table_config(storage)  # refuses a path without a table
+    return LockAudit(storage)
 
 
 # -- statements about rows --------------------------------------------------------------------------------------------

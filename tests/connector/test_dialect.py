@@ -227,10 +227,19 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
         "ALTER TABLE trips DROP PARTITION (city = 'a', City = 'b')": "the partition column 'City' is named twice",
         "CREATE TABLE copy USING hudi PARTITIONED BY (city)": "leave the clause out, or give columns",
         "TRUNCATE TABLE trips PARTITION (id = 1)": "all partition columns need a value; they are city",
-        "CALL hdfs_parquet_import(table => 'trips')": "hudi-py does not have this procedure of Apache Hudi's",
+        "CALL hdfs_parquet_import(table => 'trips')": "Cannot call the procedure without target_path",
+        f"CALL hdfs_parquet_import('t', 'COPY_ON_WRITE', '/none', '{path}', 'id', 'city', '/x')": "there is a table",
         "CALL run_bootstrap(table => 'trips')": "Cannot call the procedure without base_path",
         f"CALL run_bootstrap('t', 'COPY_ON_WRITE', '/none', '{path}', 'id')": "there are no .parquet or .orc files",
-        "CALL delete_marker(table => 'trips')": "does not have this procedure of Apache Hudi's; the next write does it",
+        "CALL delete_marker(table => 'trips')": "without instant_time",
+        "CALL sync_validate(dst_table => 'trips')": "without a table; give src_table => 'name'$",
+        "CALL sync_validate('trips', 'trips', 'all')": "supported: complete, latestPartitions",
+        "CALL sync_validate('trips', 'trips', 'latestPartitions')": "has no column 'datestr'",
+        "CALL hive_sync(table => 'trips', use_jdbc => 'true')": "use_jdbc",
+        "CALL set_audit_lock(table => 'trips', state => 'on')": "supported: enabled, disabled",
+        "CALL set_audit_lock(state => 'enabled')": "without a table; give table => 'name' or path",
+        "CALL run_rollback_inflight_tableservice('trips', NULL, '123')": "has begun; begun are none",
+        "CALL show_fs_path_detail('/no/such/folder')": "there is no such file or folder",
         "CALL show_commit(table => 'trips')": "there is none of this name, the nearest is show_commits; CALL help()",
         "CALL help('show_comits')": "Cannot describe the procedure .* the nearest is show_commits",
         "CALL show_commits('trips', 1, 2)": "argument number 3: it takes 2 by position; give others by name, CALL help",
@@ -727,3 +736,77 @@ def test_a_second_name_that_reads_base_files(spark: SparkSession, path: str) -> 
     assert (size, state) == (1, "REQUESTED")
     assert rows(spark, f"RUN COMPACTION ON trips AT {instant}") == [(instant, 1, "COMPLETED")]
     assert rows(spark, query) == [(20.0, 20.0)]
+
+
+@pytest.mark.slow
+def test_procedures_that_repair_and_audit(spark: SparkSession, path: str, tmp_path: Path) -> None:
+    create(spark, path)
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo'), (2, 1, 20, 'lima')")
+    (Path(path) / "city=oslo/.hoodie_partition_metadata").unlink()
+    both = [("city=lima", "Yes", "None"), ("city=oslo", "No", "None")]
+    assert rows(spark, "CALL repair_add_partition_meta('trips')") == both
+    mended = rows(spark, "CALL repair_add_partition_meta(table => 'trips', dry_run => false)")
+    assert mended == [both[0], ("city=oslo", "No", "Repaired")]
+    assert rows(spark, "CALL repair_add_partition_meta('trips')")[1] == ("city=oslo", "Yes", "None")
+    assert rows(spark, "CALL repair_migrate_partition_meta('trips')")[0] == ("city=lima", "true", "false", "MIGRATE")
+    assert rows(spark, "CALL repair_corrupted_clean_files(table => 'trips')") == [(True,)]
+    assert rows(spark, "CALL delete_marker(table => 'trips', instant_time => '101,102')") == [(True,)]
+    new = tmp_path / "new.properties"
+    new.write_text((Path(path) / ".hoodie/hoodie.properties").read_text() + "hoodie.extra=1\n")
+    changed = rows(spark, f"CALL repair_overwrite_hoodie_props('trips', '{new}')")
+    assert ("hoodie.extra", "null", "1") in changed
+    copies = tmp_path / "copies"
+    ((text,),) = rows(spark, f"CALL repair_deduplicate('trips', 'city=oslo', '{copies}')")
+    assert text == f"Deduplicated files placed in: {copies}."
+    assert len(list(copies.iterdir())) == 1
+    ((folders, _, size, _, shown, consumed, quota, space),) = rows(
+        spark, f"CALL show_fs_path_detail('{path}/city=*', limit => 1)"
+    )
+    assert (folders, consumed, quota, space) == (1, size, -1, -1)
+    assert shown.startswith(f"file:{path}/city=")
+    assert rows(spark, "CALL set_audit_lock(table => 'trips', state => 'ENABLED')") == [
+        ("trips", "enabled", "Lock audit logging successfully enabled")
+    ]
+    ((name, enabled, config, folder),) = rows(spark, f"CALL show_audit_lock_status(path => '{path}')")
+    assert (name, enabled) == (path, True)
+    assert (config, folder) == (f"{path}/.hoodie/.locks/audit_enabled.json", f"{path}/.hoodie/.locks/audit")
+    assert rows(spark, "CALL validate_audit_lock('trips')") == [
+        ("trips", "PASSED", 0, 0, "No audit folder found - nothing to validate")
+    ]
+    assert rows(spark, "CALL cleanup_audit_lock('trips', age_days => 3)") == [
+        ("trips", 0, False, 3, "No audit folder found - nothing to cleanup")
+    ]
+
+
+@pytest.mark.slow
+def test_two_tables_are_compared_and_files_imported(spark: SparkSession, path: str, tmp_path: Path) -> None:
+    create(spark, path)
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo'), (2, 1, 20, 'lima')")
+    other = str(tmp_path / "other")
+    sql(
+        spark,
+        f"CREATE TABLE copy (id INT, name STRING) USING hudi-py TBLPROPERTIES (primaryKey = 'id') LOCATION '{other}'",
+    )
+    assert rows(spark, "CALL sync_validate('trips', 'copy', 'complete')") == [
+        ("Count difference now is count(trips) - count(copy) == 2. Catach up count is 2",)
+    ]
+    sql(spark, "INSERT INTO copy VALUES (1, 'a')")
+    assert rows(spark, "CALL sync_validate('trips', 'copy', 'complete', 'jdbc:hive2://none', 'x')") == [
+        ("Count difference now is count(copy) - count(trips) == -1. Catach up count is 1",)
+    ]
+    source, target = tmp_path / "source", tmp_path / "imported"
+    data = [("a", 1486080000, "x"), ("b", 1486200000, "y")]
+    spark.createDataFrame(data, "key STRING, ts LONG, rider STRING").write.parquet(f"{source}/deep")
+    schema = tmp_path / "schema.avsc"
+    fields = [{"name": "ts", "type": "long"}, {"name": "key", "type": "string"}, {"name": "rider", "type": "string"}]
+    schema.write_text(json.dumps({"type": "record", "name": "r", "fields": fields}))
+    given = f"'imported', 'COPY_ON_WRITE', '{source}', '{target}', 'key', 'ts', '{schema}'"
+    assert rows(spark, f"CALL hdfs_parquet_import({given})") == [(0,)]
+    with pytest.raises(ConfigError, match="there is a table already"):
+        sql(spark, f"CALL hdfs_parquet_import({given})")
+    assert rows(spark, f"CALL hdfs_parquet_import({given}, 'upsert')") == [(0,)]
+    assert rows(spark, f"SELECT key, ts, rider FROM hudi.`{target}` ORDER BY key") == data
+    assert len(list(target.glob("2017/02/0*"))) == 2
+    schema.write_text("[1")
+    with pytest.raises(ConfigError, match="no Avro schema of a record"):
+        sql(spark, f"CALL hdfs_parquet_import({given}, 'upsert')")

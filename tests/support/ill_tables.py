@@ -353,6 +353,12 @@ FAULTS: Final = (
         kinds=("mor",),
     ),
     Fault(
+        "garbage in the plan of a clean",
+        "timeline.clean_unreadable",
+        lambda p: state(p, f"{now(p)}.clean.requested", b"garbage"),
+        True,
+    ),
+    Fault(
         "inflight without request",
         "timeline.no_request",
         lambda p: state(p, f"{now(p)}.deltacommit.inflight"),

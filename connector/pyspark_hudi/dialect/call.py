@@ -12,12 +12,21 @@ from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect.bootstraps import BOOTSTRAP_PROCEDURES
 from pyspark_hudi.dialect.commits import COMMIT_PROCEDURES
 from pyspark_hudi.dialect.copies import COPY_PROCEDURES
+from pyspark_hudi.dialect.lock_audits import AUDIT_PROCEDURES
 from pyspark_hudi.dialect.maintenance import SERVICE_PROCEDURES
-from pyspark_hudi.dialect.procedure import SHOW_PROCEDURES, Given, Procedure, needed
+from pyspark_hudi.dialect.procedure import (
+    MENDING_PROCEDURES,
+    SHOW_PROCEDURES,
+    Given,
+    Procedure,
+    named_target,
+    needed,
+)
 from pyspark_hudi.dialect.repairs import REPAIR_PROCEDURES
 from pyspark_hudi.dialect.statement import SqlStatement
+from pyspark_hudi.dialect.syncs import SYNC_PROCEDURES
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
-from pyspark_hudi.dialect.text import Cursor, tokens_of
+from pyspark_hudi.dialect.text import Cursor
 from pyspark_hudi.paths import checked_path
 
 if TYPE_CHECKING:
@@ -87,12 +96,8 @@ def _help(command: str | None) -> str:
 
 def _no_procedure(what: str, name: str) -> ConfigError:
     """Returns the error for an unknown procedure, which suggests the most similar name."""
-    if name in ABSENT:
-        instead = ABSENT[name]
-        why = f"hudi-py does not have this procedure of Apache Hudi's{f'; {instead} does it' if instead else ''}"
-    else:
-        near = difflib.get_close_matches(name, [*PROCEDURES, *ABSENT], 1)
-        why = f"there is none of this name{f', the nearest is {near[0]}' if near else ''}"
+    near = difflib.get_close_matches(name, PROCEDURES, 1)
+    why = f"there is none of this name{f', the nearest is {near[0]}' if near else ''}"
     return ConfigError(f"Cannot {what} the procedure '{name}': {why}; CALL help() lists those that there are")
 
 
@@ -151,44 +156,17 @@ def _value(cursor: Cursor) -> Any:
 
 def _target(tables: Tables, name: str, procedure: Procedure, given: Given) -> StatementTarget:
     if procedure.creates:
-        path = checked_path(needed(given, "base_path"), "write")
+        path = checked_path(needed(given, procedure.creates), "write")
         return StatementTarget(tables, ("hudi", path), path)
     if given.get("path") and not procedure.compares:
         path = checked_path(given["path"], "read")
         return StatementTarget(tables, ("hudi", path), path)
-    if not given.get("table"):
-        raise ConfigError(f"Cannot call {name} without a table; give table => 'name' or path => '/path'")
-    named = str(given["table"])
-    target = tables.find(Cursor(named, tokens_of(named) or []).names())
-    if target is None:
-        raise ConfigError(
-            f"Cannot call {name} for the table '{given['table']}': no Hudi table is registered by this name; give "
-            "path => '/path', or register it by register_sql"
-        )
-    return target
+    if not given.get(procedure.named):
+        instead = " or path => '/path'" if "path" in procedure.accepted else ""
+        raise ConfigError(f"Cannot call {name} without a table; give {procedure.named} => 'name'{instead}")
+    return named_target(tables, name, str(given[procedure.named]))
 
 
-ABSENT: Final[Mapping[str, str]] = {
-    "run_rollback_inflight_tableservice": "Table.services.unschedule, or `hudi-py unschedule`,",
-    "show_fs_path_detail": "Table.partitions, or `hudi-py show`,",
-    "delete_marker": "the next write",
-    "hive_sync": "`hudi-py sync`",
-    **dict.fromkeys(
-        (
-            *("repair_corrupted_clean_files", "repair_deduplicate", "repair_overwrite_hoodie_props"),
-            *("repair_add_partition_meta", "repair_migrate_partition_meta"),
-        ),
-        "Table.repair, or `hudi-py repair`,",
-    ),
-    **dict.fromkeys(
-        (
-            *("hdfs_parquet_import", "sync_validate"),
-            *("set_audit_lock", "show_audit_lock_status", "validate_audit_lock", "cleanup_audit_lock"),
-        ),
-        "",
-    ),
-}
-"""Other procedures of Apache Hudi 1.2.0, with the replacement in hudi-py; empty if there is none."""
 _HELP: Final = Procedure({"cmd": None}, "result STRING", lambda target, given: ())
 PROCEDURES: Final[Mapping[str, Procedure]] = {
     **SERVICE_PROCEDURES,
@@ -197,6 +175,9 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     **COPY_PROCEDURES,
     **SHOW_PROCEDURES,
     **REPAIR_PROCEDURES,
+    **MENDING_PROCEDURES,
+    **AUDIT_PROCEDURES,
+    **SYNC_PROCEDURES,
     "help": _HELP,
 }
 """The procedures by name."""

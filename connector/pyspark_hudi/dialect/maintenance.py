@@ -18,6 +18,8 @@ from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.services import run_service
 
 _BUCKET_RULE: Final = "regex"
+_REWRITING: Final = ("compaction", "log_compaction", "clustering")
+"""Services whose unfinished attempts can be undone."""
 _ALL: Final = 1 << 31
 _OF_CALL: Final = ("table", "path", "service", "phase", "instant", "options")
 """Parameters of `run_service` that the call itself handles. All others are those of the service."""
@@ -182,6 +184,23 @@ def _rollback(target: StatementTarget, given: Given) -> Rows:
     yield (True,)
 
 
+def _rollback_inflight(target: StatementTarget, given: Given) -> Rows:
+    """Undoes an unfinished attempt at a compaction or clustering; its plan stays unless the call asks to drop it
+    (`RunRollbackInflightTableServiceProcedure`, 1.2.0)."""
+    instant = needed(given, "pending_instant")
+    begun = [
+        each for service in _REWRITING for each, (_, state) in _pending(target, service).items() if state == "INFLIGHT"
+    ]
+    if instant not in begun:
+        raise ConfigError(
+            f"Cannot roll back the table service {instant} of {target.shown}: no compaction or clustering of this time "
+            f"has begun; begun are {', '.join(sorted(begun)) or 'none'}"
+        )
+    started = time.monotonic()
+    _service(target, "unschedule" if given["delete_request_instant_file"] else "rollback", instant=instant)
+    yield instant, str(round((time.monotonic() - started) * 1000))
+
+
 def _create_savepoint(target: StatementTarget, given: Given) -> Rows:
     user, comment = str(given["user"] or ""), str(given["comments"] or "")
     _service(target, "savepoint", instant=given["commit_time"] or None, user=user, comment=comment)
@@ -328,6 +347,11 @@ SERVICE_PROCEDURES: Final[Mapping[str, Procedure]] = {
     ),
     "upgrade_table": Procedure(_TO_VERSION, "result BOOLEAN", _change_version("upgrade")),
     "downgrade_table": Procedure(_TO_VERSION, "result BOOLEAN", _change_version("downgrade")),
+    "run_rollback_inflight_tableservice": Procedure(
+        {**dict.fromkeys(("table", "path", "pending_instant")), "delete_request_instant_file": False},
+        "instant STRING, time_cost STRING",
+        _rollback_inflight,
+    ),
     "rollback_to_instant": Procedure({"table": None, "instant_time": None}, "rollback_result BOOLEAN", _rollback),
     "create_savepoint": Procedure(
         {"table": None, "commit_time": "", "user": "", "comments": "", "path": None},

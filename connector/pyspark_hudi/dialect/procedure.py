@@ -1,4 +1,5 @@
-"""Declares procedures for CALL, and those whose rows the core provides (`hudi_py.inspect.procedures`)."""
+"""Declares procedures for CALL, and those whose rows the core provides (`hudi_py.inspect.procedures`,
+`hudi_py.health.procedures`)."""
 
 from __future__ import annotations
 
@@ -10,9 +11,12 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from hudi_py.errors import ConfigError
+from hudi_py.health.procedures import REPAIRS
 from hudi_py.inspect import SHOWN
 from hudi_py.schema import backticked
-from pyspark_hudi.dialect.tables import StatementTarget
+from pyspark_hudi import calls
+from pyspark_hudi.dialect.tables import StatementTarget, Tables, report_rows
+from pyspark_hudi.dialect.text import Cursor, tokens_of
 
 Rows = Iterable[tuple[Any, ...]]
 Given = Mapping[str, Any]
@@ -29,8 +33,10 @@ class Procedure:
     run: Callable[[StatementTarget, Given], Rows]
     compares: bool = False
     """Whether its parameter `path` names another table to compare with."""
-    creates: bool = False
-    """Whether it creates the table, at the path of its parameter `base_path`."""
+    named: str = "table"
+    """The parameter that names the table."""
+    creates: str = ""
+    """The parameter with the path of the table, if it creates one: the table need not exist."""
     takes_more: bool = False
     """Whether it accepts further arguments; otherwise they have no effect."""
 
@@ -48,18 +54,44 @@ def needed(given: Given, name: str) -> str:
     return str(given[name])
 
 
+def named_target(tables: Tables, name: str, named: str) -> StatementTarget:
+    """Returns the table that an argument of a procedure names.
+
+    Raises:
+        ConfigError: no Hudi table has this name.
+    """
+    target = tables.find(Cursor(named, tokens_of(named) or []).names())
+    if target is None:
+        raise ConfigError(
+            f"Cannot call {name} for the table '{named}': no Hudi table is registered by this name; give "
+            "path => '/path', or register it by register_sql"
+        )
+    return target
+
+
 _OF_CALL: Final = ("table", "filter")
 """Parameters that CALL itself handles."""
 
 
+def _own(given: Given) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key not in _OF_CALL}
+
+
 def rows_of(target: StatementTarget, name: str, given: Given) -> list[tuple[Any, ...]]:
     """Returns the core's rows of a procedure."""
-    own = {key: value for key, value in given.items() if key not in _OF_CALL}
-    return [tuple(row.values()) for row in target.procedure(name, own)]
+    return [tuple(row.values()) for row in target.procedure(name, _own(given))]
 
 
 def _run(name: str) -> Callable[[StatementTarget, Given], Rows]:
     return lambda target, given: rows_of(target, name, given)
+
+
+def _repair(name: str) -> Callable[[StatementTarget, Given], Rows]:
+    def run(target: StatementTarget, given: Given) -> Rows:
+        rows = report_rows(target.call(calls.repair_procedure, name, _own(given)))
+        return [tuple(row.values()) for row in rows]
+
+    return run
 
 
 def _ddl(schema: pa.Schema) -> str:
@@ -78,4 +110,7 @@ SHOW_PROCEDURES: Final = {
     name: Procedure(shown.parameters, _ddl(shown.columns), _run(name), shown.compares)
     for name, shown in SHOWN.items()
     if name != EXPORT
+}
+MENDING_PROCEDURES: Final = {
+    name: Procedure(each.parameters, _ddl(each.columns), _repair(name)) for name, each in REPAIRS.items()
 }

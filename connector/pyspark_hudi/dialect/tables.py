@@ -120,11 +120,11 @@ class StatementTarget:
 
     def view(self, name: str) -> list[Row]:
         """Returns the rows of a report on the table: see the option `view`."""
-        return _report_rows(remote(self.spark, calls.report, self.path, {read_config.VIEW.key: name}))
+        return report_rows(remote(self.spark, calls.report, self.path, {read_config.VIEW.key: name}))
 
     def procedure(self, name: str, given: Mapping[str, Any]) -> list[Row]:
         """Returns the rows of a procedure of `hudi_py.inspect.procedures`."""
-        return _report_rows(remote(self.spark, calls.procedure, self.path, {}, name, given))
+        return report_rows(remote(self.spark, calls.procedure, self.path, {}, name, given))
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Runs a function of `pyspark_hudi.calls` that changes the table, with write options."""
@@ -209,7 +209,8 @@ def shortened(cursor: Cursor, target: StatementTarget) -> Cursor:
     return Cursor(text, result, next((index for index, item in enumerate(result) if item.start >= place), len(result)))
 
 
-def _report_rows(report: bytes) -> list[Row]:
+def report_rows(report: bytes) -> list[Row]:
+    """Decodes the rows of a report."""
     with pa.ipc.open_stream(report) as reader:
         rows: list[Row] = reader.read_all().to_pylist()
     return rows

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from hudi_py.cli import heal, look, maintain, rows, share
+from hudi_py.cli import heal, locks, look, maintain, rows, share
 from hudi_py.cli.failure import fail
 from hudi_py.model.words import visible_lines
 
@@ -72,6 +72,7 @@ look.add_to(main)
 rows.add_to(main)
 maintain.add_to(main)
 heal.add_to(main)
+locks.add_to(main)
 share.add_to(main)
 
 

@@ -455,26 +455,3 @@ def metadata_drop(target: CommandTarget, partitions: tuple[str, ...], yes: bool)
     from hudi_py.cli import services
 
     services.drop(target, partitions, yes)
-
-
-@_GROUP.group("locks")
-def locks() -> None:
-    """Show or break the table lock."""
-
-
-@table_command(locks, "show", several=True, examples=["hudi-py locks show /data/trips"])
-def locks_show(target: CommandTarget) -> None:
-    """Show who holds the table lock."""
-    from hudi_py.cli import views
-
-    views.locks(target)
-
-
-@table_command(locks, "break", examples=["hudi-py locks break /data/trips OWNER --yes"])
-@click.argument("owner")
-@yes_option
-def locks_break(target: CommandTarget, owner: str, yes: bool) -> None:
-    """Release the lock of an OWNER that no longer runs, given its id in `locks show`."""
-    from hudi_py.cli import services
-
-    services.break_lock(target, owner, yes)

@@ -270,6 +270,31 @@ def break_lock(target: CommandTarget, owner: str, yes: bool) -> None:
         screen.line("The lock was released.")
 
 
+def set_audit(target: CommandTarget, enabled: bool) -> None:
+    """Implements `hudi-py locks audit enable` and `disable`."""
+    target.open().locks.audit.set_enabled(enabled)
+    _said(target, {"enabled": enabled}, f"The audit of the lock is {'enabled' if enabled else 'disabled'}.")
+
+
+def validate_audit(target: CommandTarget) -> bool:
+    """Implements `hudi-py locks audit validate`; returns whether all is well."""
+    found = target.open().locks.audit.validate()
+    lines = "\n".join((*found.errors, *found.warnings)) or f"{found.details}."
+    _said(target, found.to_dict(), lines)
+    return not found.num_issues
+
+
+def clean_up_audit(target: CommandTarget, age_days: int, dry_run: bool, yes: bool) -> None:
+    """Implements `hudi-py locks audit cleanup`."""
+    audit = target.open().locks.audit
+    old = audit.clean_up(age_days, dry_run=True)
+    if not dry_run and old:
+        confirm(f"Delete {counted(len(old), 'record')} in {audit.folder}?", yes)
+        old = audit.clean_up(age_days)
+    done = "would be deleted" if dry_run else "deleted"
+    _said(target, {"dry_run": dry_run, "files": old}, f"{counted(len(old), 'record')} {done}.")
+
+
 def _scheduled(target: CommandTarget, instant: InstantTime | None) -> None:
     screen = Screen()
     if target.as_json:

@@ -220,6 +220,17 @@ def locks(target: CommandTarget) -> None:
         )
 
 
+def lock_audit(target: CommandTarget) -> None:
+    """Implements `hudi-py locks audit status`."""
+    audit, screen = target.open().locks.audit, Screen()
+    found = {"enabled": audit.enabled, "config_path": audit.config_path, "folder": audit.folder}
+    if target.as_json:
+        screen.json(found)
+    else:
+        shown = [("audit", "enabled" if audit.enabled else "disabled")]
+        screen.facts([*shown, ("set in", audit.config_path), ("records", audit.folder)])
+
+
 def _size_text(size: int | None) -> str | None:
     return None if size is None else show_bytes(size)
 

@@ -188,6 +188,14 @@ _ALL: Final = (
         "restore the requested file from a copy",
     ),
     Code(
+        "timeline.clean_unreadable",
+        _E,
+        "the plan of a pending clean cannot be read",
+        "Cleans fail, and archiving stops before it.",
+        "{repair} drops it: the next clean makes a new plan",
+        True,
+    ),
+    Code(
         "timeline.no_request",
         _W,
         "an instant has begun without a requested file",

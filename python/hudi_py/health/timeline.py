@@ -134,10 +134,14 @@ def check_pending(facts: Facts) -> Iterator[Finding]:
         except StorageError:  # not a sign of damage
             raise
         except (HudiError, FileNotFoundError) as error:
+            clean = instant.action is Action.CLEAN
             yield Finding(
-                "timeline.plan_unreadable",
+                "timeline.clean_unreadable" if clean else "timeline.plan_unreadable",
                 f"the plan of the pending {instant.action.value} {instant.time} cannot be read: {first_line(error)}",
                 instant=instant.time,
+                paths=tuple(timeline.layout.path(each.file_name) for each in timeline.states_of(instant))
+                if clean
+                else (),
             )
             continue
         yield _pending_finding(facts, instant, clustering or instant.action in _SERVICES, expiry_ms)

@@ -1,4 +1,4 @@
-# TestCallProcedure TestCallCommandParser TestCommitsProcedure TestSavepointsProcedure TestCleanProcedure TestShowCleansProcedures TestArchiveCommitsProcedure TestCopyToTableProcedure TestCopyToTempViewProcedure TestFsViewProcedure TestShowFileStatusProcedure TestShowTimelineProcedure TestStatsProcedure TestTruncateTableProcedure TestDropPartitionProcedure TestMetadataProcedure TestShowTablePropertiesProcedure TestHoodieLogFileProcedure TestShowInvalidParquetProcedure TestExportInstantsProcedure TestHelpProcedure TestProcedureParameterImpl TestHoodieProcedureFilterUtils TestRestoreProcedure TestShowInflightCommitsProcedure TestPartitionBucketIndexManager
+# TestCallProcedure TestCallCommandParser TestCommitsProcedure TestSavepointsProcedure TestCleanProcedure TestShowCleansProcedures TestArchiveCommitsProcedure TestCopyToTableProcedure TestCopyToTempViewProcedure TestFsViewProcedure TestShowFileStatusProcedure TestShowTimelineProcedure TestStatsProcedure TestTruncateTableProcedure TestDropPartitionProcedure TestMetadataProcedure TestShowTablePropertiesProcedure TestHoodieLogFileProcedure TestShowInvalidParquetProcedure TestExportInstantsProcedure TestHelpProcedure TestProcedureParameterImpl TestHoodieProcedureFilterUtils TestRestoreProcedure TestShowInflightCommitsProcedure TestPartitionBucketIndexManager TestRepairsProcedure TestSetAuditLockProcedure TestShowAuditLockStatusProcedure TestValidateAuditLockProcedure TestCleanupAuditLockProcedure TestShowFsPathDetailProcedure TestRunRollbackInflightTableServiceProcedure TestHdfsParquetImportProcedure
 == arguments
 differs: deliberate.md: | Names of arguments of procedures | in lower case alone; an argument in upper case is ignored | in any case |
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', orderingFields = 'ts');
@@ -142,12 +142,48 @@ INSERT INTO {t} VALUES (1, 'a1');
 == repairs
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
 INSERT INTO {t} VALUES (1, 'a1');
-differs: not-built.md: Not syncs, audit locks and the `repair_` ones
 CALL repair_add_partition_meta(table => '{t}');
-CALL repair_corrupted_clean_files(table => '{t}');
+? CALL repair_corrupted_clean_files(table => '{t}');
+! [new_props_file_path] CALL repair_overwrite_hoodie_props(table => '{t}');
+! [duplicated_partition_path] CALL repair_deduplicate(table => '{t}');
+
+== repairs of partitions
+CREATE TABLE {t} (id INT, name STRING, dt STRING) USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id');
+INSERT INTO {t} VALUES (1, 'a1', 'x'), (2, 'a2', 'y');
+? CALL repair_migrate_partition_meta(table => '{t}');
+? CALL repair_migrate_partition_meta(table => '{t}', dry_run => false);
+INSERT INTO {t} VALUES (3, 'a3', 'z');
+? SELECT id, name, dt FROM {t};
+
+== audits of the lock
+CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', orderingFields = 'ts') LOCATION '{path}/t';
+INSERT INTO {t} VALUES (1, 'a1', 1000);
+? CALL set_audit_lock(table => '{t}', state => 'enabled');
+? CALL show_audit_lock_status(path => '{path}/t');
+? CALL set_audit_lock(path => '{path}/t', state => 'disabled');
+? CALL validate_audit_lock(table => '{t}');
+? CALL cleanup_audit_lock(table => '{t}', dry_run => true, age_days => 7);
+! [state] CALL set_audit_lock(table => '{t}', state => 'invalid');
+! [state] CALL set_audit_lock(table => '{t}');
+! [table] CALL set_audit_lock(state => 'enabled');
+! [age_days] CALL cleanup_audit_lock(table => '{t}', age_days => -1);
+! [table] CALL cleanup_audit_lock(dry_run => true);
+! [table] CALL validate_audit_lock();
+! [] CALL validate_audit_lock(path => '{path}/none');
+
+== folders, and services that have not begun
+CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') LOCATION '{path}/t';
+INSERT INTO {t} VALUES (1, 'a1');
+CALL show_fs_path_detail(path => '{path}/t');
+CALL show_fs_path_detail(path => '{path}/t', is_sub => true, sort => false);
+! [] CALL show_fs_path_detail(path => '{path}/none');
+! [12345] CALL run_rollback_inflight_tableservice(table => '{t}', pending_instant => '12345');
+! [pending_instant] CALL run_rollback_inflight_tableservice(table => '{t}');
+! [table] CALL hdfs_parquet_import(table_type => 'mor');
 
 == markers
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
 INSERT INTO {t} VALUES (1, 'a1');
-differs: not-built.md: nor `delete_marker`, `hdfs_parquet_import`
-CALL delete_marker(table => '{t}', instant_time => '12345');
+? CALL delete_marker(table => '{t}', instant_time => '12345');
+? CALL delete_marker(table => '{t}', instant_time => '101,102');
+! [instant_time] CALL delete_marker(table => '{t}');

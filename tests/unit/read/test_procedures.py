@@ -309,3 +309,41 @@ def test_bootstrap_index(tmp_path: Path) -> None:
     write(tmp_path / "t", [1], 1)
     with pytest.raises(ConfigError, match="was not bootstrapped"):
         shown(tmp_path / "t", "show_bootstrap_partitions")
+
+
+def test_folders(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write(path, [1, 2, 3], 1)
+    (path / "b/empty").mkdir()
+    ((folders, files, size, text, name, consumed, quota, space),) = shown(path / "a", "show_fs_path_detail", path="x")
+    assert (folders, files, size, consumed, quota, space) == (
+        1,
+        2,
+        sum(p.stat().st_size for p in (path / "a").iterdir()),
+        size,
+        -1,
+        -1,
+    )
+    assert (name, text) == (f"file:{path}/a", f"{size / 1024:.2f}KB")
+    below = shown(path, "show_fs_path_detail", path="x", is_sub=True)
+    assert [row[2] for row in below] == sorted((row[2] for row in below), reverse=True)
+    by_name = {row[4].rpartition("/")[2]: row for row in below}
+    assert by_name.keys() == {"a", "b", ".hoodie"}
+    assert by_name["b"][0] == 2
+    assert shown(tmp_path / "t" / "[ab]", "show_fs_path_detail", path="x", sort=False, limit=1)[0][1] == 2
+    assert len(shown(tmp_path / "*" / "{a,b}", "show_fs_path_detail", path="x")) == 2
+    assert shown(tmp_path / "none*", "show_fs_path_detail", path="x") == []
+    ((folders, files, *_),) = shown(path / ".hoodie/hoodie.properties", "show_fs_path_detail", path="x")
+    assert (folders, files) == (0, 1)
+    with pytest.raises(ConfigError, match="there is no such file or folder"):
+        shown(tmp_path / "none", "show_fs_path_detail", path="x")
+    with pytest.raises(ConfigError, match="takes no wildcards"):
+        shown(tmp_path / "*", "show_fs_path_detail", path="x", is_sub=True)
+
+
+def test_folders_in_memory() -> None:
+    uri = "memory://folders/t"
+    hudi_py.write(uri, [{"id": 1, "p": "a"}], record_key="id", partition_by="p")
+    report = procedure_report(uri, Options.resolve({}, Scope.READ), "show_fs_path_detail", {"path": uri})
+    assert [row["storage_path"] for row in report.to_pylist()] == [uri]
+    assert report["path_num"][0].as_py() > 3

@@ -117,6 +117,7 @@ class RepairReport(Spoken):
 _LOSING: Final = ("files.missing", "files.short", "files.replaced", "files.corrupt")
 _REMOVED: Final = {
     "properties.leftover": "Remove {} of an interrupted update of the properties",
+    "timeline.clean_unreadable": "Remove {} of a pending clean whose plan cannot be read",
     "files.stranger": "Remove {} that no instant of the timeline wrote",
     "files.intruder": "Remove {} that no commit wrote",
     "leftovers.markers": "Remove {} of markers",

@@ -112,12 +112,20 @@ def one_row_per_key(rows: pa.Table, config: TableConfig, *, across: bool) -> pa.
 def rows_of(session: TableSession, timeline: Timeline, groups: Groups) -> pa.Table:
     """Reads all columns of the rows of file groups, meta columns first. Raises CorruptFileError if any cannot be
     read."""
-    wanted = set(groups)
+    return pa.concat_tables(rows_by_group(session, timeline, groups).values())
+
+
+def rows_by_group(session: TableSession, timeline: Timeline, groups: Groups) -> dict[tuple[str, str], pa.Table]:
+    """Reads the rows of file groups, each by itself; for the rest see `rows_of`."""
     request = _request(groups, {_METADATA: "false"})
     scan = make_scan(session.state(timeline), request)
-    chosen = [split for split in scan.splits() if (str(split.partition), str(split.file_id)) in wanted]
-    batches = [batch for split in chosen for batch in read_split_on(session.storage, split)]
-    return pa.Table.from_batches(batches, scan.schema)
+    found = dict.fromkeys(groups, scan.schema.empty_table())
+    for split in scan.splits():
+        group = (str(split.partition), str(split.file_id))
+        if group in found:
+            batches = list(read_split_on(session.storage, split))
+            found[group] = pa.concat_tables([found[group], pa.Table.from_batches(batches, scan.schema)])
+    return found
 
 
 def salvaged(session: TableSession, timeline: Timeline, groups: Groups) -> Salvage:

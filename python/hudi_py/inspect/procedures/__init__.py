@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.inspect.procedures import actions, bootstrap, contents, index, logs, slices
+from hudi_py.inspect.procedures import actions, bootstrap, contents, folders, index, logs, slices
 from hudi_py.inspect.procedures.shown import Opened, Shown, table_of
 
 __all__ = ["SHOWN", "Shown", "procedure_report"]
@@ -23,6 +23,7 @@ SHOWN: Final[Mapping[str, Shown]] = MappingProxyType(
         **index.PROCEDURES,
         **contents.PROCEDURES,
         **bootstrap.PROCEDURES,
+        **folders.PROCEDURES,
     }
 )
 """The procedures by name."""

@@ -11,6 +11,7 @@ from hudi_py.config import concurrency as config
 from hudi_py.errors import LockError, Remedy
 from hudi_py.storage import Storage
 from hudi_py.storage.base import ConditionalStorage
+from hudi_py.transaction.locks.audit import AuditReport, LockAudit
 from hudi_py.transaction.locks.dynamodb import DynamoLock
 from hudi_py.transaction.locks.file import NO_ACCESS, FileLock
 from hudi_py.transaction.locks.in_process import InProcessLock
@@ -21,7 +22,9 @@ from hudi_py.transaction.locks.zookeeper import ZookeeperLock
 
 __all__ = [
     "NO_ACCESS",
+    "AuditReport",
     "FileLock",
+    "LockAudit",
     "LockHolder",
     "LockProvider",
     "TableLock",
@@ -74,6 +77,11 @@ class TableLocks:
         self._storage = storage
         self._options = options
         self._storage_options = storage_options
+
+    @property
+    def audit(self) -> LockAudit:
+        """Returns the records of who held the lock, if it is kept in an object store."""
+        return LockAudit(self._storage)
 
     def holders(self, *, options: Mapping[str, Any] | None = None) -> list[LockHolder]:
         """Returns the holder of the lock: a list of one, or empty."""
