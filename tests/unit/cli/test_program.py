@@ -153,6 +153,8 @@ REPORTS = {
     "plans": None,
     "savepoint list": None,
     "locks show": None,
+    "locks audit status": 1,
+    "locks audit validate": 1,
     "explain -f fare>3": 1,
     "read -n 2": None,
     "read --incremental --begin earliest": None,
@@ -168,7 +170,7 @@ REPORTS = {
 @pytest.mark.parametrize("command", REPORTS)
 def test_json_is_json_and_text_is_plain(command: str, cli: Run, made: Path) -> None:
     words = command.split()
-    at = 2 if words[0] in ("savepoint", "locks", "metadata", "index") else 1
+    at = 3 if words[1:2] == ["audit"] else 2 if words[0] in ("savepoint", "locks", "metadata", "index") else 1
     given = [*words[:at], str(made), *words[at:]]
     lines = cli(*given, "--json").lines
     assert all(isinstance(line, dict) for line in lines)

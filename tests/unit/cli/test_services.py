@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -277,3 +278,21 @@ def test_doctor_and_repair(cli: Run, trips: Path) -> None:
     assert cli("repairs", "forget", trips, id, "--yes", "--json").json["id"] == id
     assert cli("repairs", "list", trips).err == "No repairs are kept.\n"
     assert cli("repair", trips, "--yes").out == "There is nothing to repair.\n"
+
+
+def test_the_audit_of_the_lock(cli: Run, trips: Path) -> None:
+    assert cli("locks", "audit", "status", trips).out.startswith("audit")
+    assert cli("locks", "audit", "enable", trips).out == "The audit of the lock is enabled.\n"
+    (status,) = cli("locks", "audit", "status", trips, "--json").lines
+    assert status["enabled"]
+    assert cli("locks", "audit", "disable", trips).out == "The audit of the lock is disabled.\n"
+    assert "nothing to validate" in cli("locks", "audit", "validate", trips).out
+    folder = trips / ".hoodie/.locks/audit"
+    folder.mkdir()
+    (folder / "1_o.jsonl").write_text("damaged")
+    os.utime(folder / "1_o.jsonl", (1, 1))
+    assert cli("locks", "audit", "validate", trips, code=5).out == "[ERROR] Failed to parse audit file: 1_o.jsonl\n"
+    assert cli("locks", "audit", "cleanup", trips, "--dry-run").out == "1 record would be deleted.\n"
+    assert "confirm with --yes" in cli("locks", "audit", "cleanup", trips, code=2).err
+    assert cli("locks", "audit", "cleanup", trips, "--yes").out == "1 record deleted.\n"
+    assert cli("locks", "audit", "cleanup", trips).out == "0 records deleted.\n"

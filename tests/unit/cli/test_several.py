@@ -29,7 +29,7 @@ def lost(made: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", [each for each in REPORTS if " ".join(each.split(" -")[0].split()) in SEVERAL])
 def test_each_is_what_it_is_alone(command: str, cli: Run, made: Path, trips: Path) -> None:
     words = command.split()
-    place = 2 if words[0] in ("savepoint", "locks", "index") else 1
+    place = 3 if words[1:2] == ["audit"] else 2 if words[0] in ("savepoint", "locks", "index") else 1
     before, after = words[:place], words[place:]
     alone = {path: cli(*before, path, *after).out for path in (made, trips)}
     text = cli(*before, made, trips, *after).out

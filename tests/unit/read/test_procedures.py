@@ -316,14 +316,8 @@ def test_folders(tmp_path: Path) -> None:
     write(path, [1, 2, 3], 1)
     (path / "b/empty").mkdir()
     ((folders, files, size, text, name, consumed, quota, space),) = shown(path / "a", "show_fs_path_detail", path="x")
-    assert (folders, files, size, consumed, quota, space) == (
-        1,
-        2,
-        sum(p.stat().st_size for p in (path / "a").iterdir()),
-        size,
-        -1,
-        -1,
-    )
+    assert size == sum(each.stat().st_size for each in (path / "a").iterdir())
+    assert (folders, files, consumed, quota, space) == (1, 2, size, -1, -1)
     assert (name, text) == (f"file:{path}/a", f"{size / 1024:.2f}KB")
     below = shown(path, "show_fs_path_detail", path="x", is_sub=True)
     assert [row[2] for row in below] == sorted((row[2] for row in below), reverse=True)
