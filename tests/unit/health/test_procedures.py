@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import hudi_py
 from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.health.procedures import REPAIRS, run_repair_procedure
 from hudi_py.model.properties import parse_properties
-from tests.support.choice import cases, product
+from tests.support.choice import cases
 from tests.support.ill_tables import BY_NAME, now, state
 
 OPTIONS = {
