@@ -158,11 +158,11 @@ INSERT INTO {t} VALUES (3, 'a3', 'z');
 == audits of the lock
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', orderingFields = 'ts') LOCATION '{path}/t';
 INSERT INTO {t} VALUES (1, 'a1', 1000);
-? CALL set_audit_lock(table => '{t}', state => 'enabled');
-? CALL show_audit_lock_status(path => '{path}/t');
-? CALL set_audit_lock(path => '{path}/t', state => 'disabled');
-? CALL validate_audit_lock(table => '{t}');
-? CALL cleanup_audit_lock(table => '{t}', dry_run => true, age_days => 7);
+CALL set_audit_lock(table => '{t}', state => 'enabled');
+CALL show_audit_lock_status(path => '{path}/t');
+CALL set_audit_lock(path => '{path}/t', state => 'disabled');
+CALL validate_audit_lock(table => '{t}');
+CALL cleanup_audit_lock(table => '{t}', dry_run => true, age_days => 7);
 ! [state] CALL set_audit_lock(table => '{t}', state => 'invalid');
 ! [state] CALL set_audit_lock(table => '{t}');
 ! [table] CALL set_audit_lock(state => 'enabled');
@@ -179,7 +179,7 @@ CALL show_fs_path_detail(path => '{path}/t', is_sub => true, sort => false);
 ! [] CALL show_fs_path_detail(path => '{path}/none');
 ! [12345] CALL run_rollback_inflight_tableservice(table => '{t}', pending_instant => '12345');
 ! [pending_instant] CALL run_rollback_inflight_tableservice(table => '{t}');
-! [table] CALL hdfs_parquet_import(table_type => 'mor');
+! [table|target_path] CALL hdfs_parquet_import(table_type => 'mor');
 
 == markers
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
