@@ -219,10 +219,9 @@ def register_with(path: str, given: Mapping[str, Any], catalogs: Mapping[str, An
     sync(checked_path(path, "read"), options={**given, **catalogs})
 
 
-def audit_status(path: str, given: Mapping[str, Any]) -> tuple[bool, str, str]:
-    """Returns whether the audit of the lock is enabled, and the paths of the file that says so and of the records."""
-    audit = _lock_audit(path, given)
-    return audit.enabled, audit.config_path, audit.folder
+def is_audited(path: str, given: Mapping[str, Any]) -> bool:
+    """Returns whether the audit of the lock is enabled."""
+    return _lock_audit(path, given).enabled
 
 
 def set_audit(path: str, given: Mapping[str, Any], enabled: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hudi_py.errors import ConfigError
+from hudi_py.model.layout import LOCK_AUDIT, LOCK_AUDIT_CONFIG
 from hudi_py.transaction.locks.audit import DEFAULT_AGE_DAYS
 from pyspark_hudi import calls
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
@@ -29,7 +30,9 @@ def _set_state(target: StatementTarget, given: Given) -> Rows:
 
 
 def _show_status(target: StatementTarget, given: Given) -> Rows:
-    yield (_name(given), *target.call(calls.audit_status))
+    enabled = target.call(calls.is_audited)
+    base = (target.path if given["path"] or ":" in target.path else f"file:{target.path}").rstrip("/")
+    yield _name(given), enabled, f"{base}/{LOCK_AUDIT_CONFIG}", f"{base}/{LOCK_AUDIT}"
 
 
 def _validate(target: StatementTarget, given: Given) -> Rows:

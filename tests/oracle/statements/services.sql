@@ -10,9 +10,8 @@ CALL run_clustering(table => '{t}', predicate => 'ts <= 1000L', order => 'ts', s
 == repairs of duplicates and properties
 CREATE TABLE {t} (id INT, name STRING, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') PARTITIONED BY (dt);
 INSERT INTO {t} VALUES (1, 'a1', 'x');
-differs: not-built.md: Not syncs, audit locks and the `repair_` ones
 CALL repair_migrate_partition_meta(table => '{t}');
-? CALL repair_deduplicate(table => '{t}', duplicated_partition_path => 'dt=x', repaired_output_path => '{path}/r', dedupe_type => 'insert_type');
+CALL repair_deduplicate(table => '{t}', duplicated_partition_path => 'dt=x', repaired_output_path => '{path}/r', dedupe_type => 'insert_type');
 
 == a downgrade
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
@@ -20,15 +19,13 @@ INSERT INTO {t} VALUES (1, 'a1');
 ? CALL downgrade_table(table => '{t}', to_version => 'EIGHT');
 ? SELECT id, name FROM {t};
 
-== what else is not built
+== folders of a table
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') LOCATION '{path}/t';
 INSERT INTO {t} VALUES (1, 'a1');
-differs: not-built.md: nor `delete_marker`, `hdfs_parquet_import`, `run_rollback_inflight_tableservice` and `show_fs_path_detail`
 CALL show_fs_path_detail(path => '{path}/t', is_sub => true);
 
 == audit locks
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
 INSERT INTO {t} VALUES (1, 'a1');
-differs: not-built.md: Not syncs, audit locks and the `repair_` ones
 CALL set_audit_lock(table => '{t}', state => 'disabled');
 CALL show_audit_lock_status(table => '{t}');

@@ -23,6 +23,10 @@ def table(tmp_path: Path) -> hudi_py.Table:
     return hudi_py.open_table(str(tmp_path / "t"))
 
 
+def _path(uri: str) -> Path:
+    return Path(uri.removeprefix("file://"))
+
+
 def record(
     table: hudi_py.Table, name: str, begun: int, events: Sequence[tuple[str, int]], expires: int = 60_000
 ) -> Path:
@@ -38,7 +42,7 @@ def record(
         }
         for state, timestamp in events
     )
-    path = Path(table.locks.audit.folder) / f"{begun}_{name}.jsonl"
+    path = _path(table.locks.audit.folder) / f"{begun}_{name}.jsonl"
     path.parent.mkdir(exist_ok=True, parents=True)
     path.write_text("\n".join(json.dumps(line) for line in lines))
     return path
@@ -49,10 +53,10 @@ def test_it_is_enabled_and_disabled(table: hudi_py.Table) -> None:
     assert not audit.enabled
     audit.set_enabled(True)
     assert audit.enabled
-    assert Path(audit.config_path).read_text() == '{"STORAGE_LOCK_AUDIT_SERVICE_ENABLED":true}'
+    assert _path(audit.config_path).read_text() == '{"STORAGE_LOCK_AUDIT_SERVICE_ENABLED":true}'
     audit.set_enabled(False)
     assert not audit.enabled
-    Path(audit.config_path).write_text("{")
+    _path(audit.config_path).write_text("{")
     assert not audit.enabled
 
 
@@ -101,7 +105,7 @@ def test_damaged_records(table: hudi_py.Table) -> None:
     assert "[ERROR] Failed to parse audit file: 1000_o1.jsonl" in str(found)
     damaged.write_bytes(b"\xff{}")
     assert audit.validate().num_transactions == 1
-    for path in Path(audit.folder).iterdir():
+    for path in _path(audit.folder).iterdir():
         path.unlink()
     assert audit.validate().details == "No audit files found - nothing to validate"
 
@@ -112,7 +116,7 @@ def test_old_records_are_deleted(table: hudi_py.Table) -> None:
     old, new = (record(table, name, 1, [(START, 1)]) for name in ("old", "new"))
     then = time.time() - 10 * 86_400
     os.utime(old, (then, then))
-    (Path(audit.folder) / "other.txt").touch()
+    (_path(audit.folder) / "other.txt").touch()
     assert audit.clean_up(11) == []
     assert audit.clean_up(dry_run=True) == [old.name]
     assert old.exists()
