@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -58,24 +59,28 @@ def test_exit_codes() -> None:
     assert told == {0, 1, 5, 130, *EXIT_CODES.values()}
 
 
+def commands_of(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """The commands of a group at any depth, by their names."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands_of(command, (*words, name))
+        else:
+            yield " ".join((*words, name)), command
+
+
 def test_commands_that_ask_and_that_plan() -> None:
     text = section("What all commands take")
     asking, planning = text.split("**Questions.**")[1].split("`--yes`")[0], text.split("`--dry-run` of")[1]
     has = {"--yes": set(), "--dry-run": set()}
-    for name, command in main.commands.items():
-        found = command.commands.items() if isinstance(command, click.Group) else [("", command)]
-        for more, each in found:
-            for option in has:
-                if any(option in param.opts for param in each.params):
-                    has[option].add(f"{name} {more}".strip())
+    for name, command in commands_of(main):
+        for option in has:
+            if any(option in param.opts for param in command.params):
+                has[option].add(name)
     assert set(re.findall(r"`([a-z -]+)`", asking)) == has["--yes"]
     assert set(re.findall(r"`([a-z][a-z -]+)`", planning)) == has["--dry-run"]
 
 
 def test_commands_of_several_tables() -> None:
     told = section("What all commands take").split("**Several tables.**")[1].split(" take more")[0]
-    found = set()
-    for name, command in main.commands.items():
-        inner = command.commands.items() if isinstance(command, click.Group) else [("", command)]
-        found |= {f"{name} {more}".strip() for more, each in inner if each.params[0].name == "paths"}
+    found = {name for name, command in commands_of(main) if command.params[0].name == "paths"}
     assert set(re.findall(r"`([a-z -]+)`", told)) == found
