@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import write as write_config
+from hudi_py.formats.avro import arrow_schema
 from hudi_py.health.procedures import run_repair_procedure
 from hudi_py.inspect import procedure_report
 from hudi_py.interop.catalogs import sync
-from hudi_py.model.limits import UNPACKED, limit
+from hudi_py.model.layout import LOCK_AUDIT, LOCK_AUDIT_CONFIG
+from hudi_py.model.limits import UNPACKED, limit, parse_json
 from hudi_py.schema.changes import changes_of
 from hudi_py.services import distributed as services
 from hudi_py.services.distributed import BegunPlan, ServiceCall, UnitPart, Work
@@ -144,6 +146,15 @@ def bootstrap_by(path: str, options: Options) -> WriteResult:
     )
 
 
+def columns_of(schema: str) -> pa.Schema:
+    """Returns the columns of an Avro schema of a record.
+
+    Raises:
+        ValueError, SchemaMismatchError: it is none.
+    """
+    return arrow_schema(parse_json(schema))
+
+
 def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> WriteResult:
     return commit_or_skip(write, results)
 
@@ -219,9 +230,10 @@ def register_with(path: str, given: Mapping[str, Any], catalogs: Mapping[str, An
     sync(checked_path(path, "read"), options={**given, **catalogs})
 
 
-def is_audited(path: str, given: Mapping[str, Any]) -> bool:
-    """Returns whether the audit of the lock is enabled."""
-    return _lock_audit(path, given).enabled
+def audit_status(path: str, given: Mapping[str, Any]) -> tuple[bool, str, str]:
+    """Returns whether the audit of the lock is enabled, and the paths of the file that says so and of the records,
+    relative to the table's."""
+    return _lock_audit(path, given).enabled, LOCK_AUDIT_CONFIG, LOCK_AUDIT
 
 
 def set_audit(path: str, given: Mapping[str, Any], enabled: bool) -> None:

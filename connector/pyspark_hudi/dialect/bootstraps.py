@@ -15,8 +15,6 @@ from pyspark.sql.types import NumericType
 from hudi_py.config import bootstrap as bootstrap_config
 from hudi_py.config import table as table_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
-from hudi_py.formats.avro import arrow_schema
-from hudi_py.model.limits import parse_json
 from pyspark_hudi import calls
 from pyspark_hudi.dialect.maintenance import options_of
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
@@ -100,7 +98,7 @@ def _file_rows(target: StatementTarget, given: Given) -> DataFrame:
     with raised_here():
         text = target.spark.read.text(path, wholetext=True).first()
     try:
-        columns = from_arrow_schema(arrow_schema(parse_json(text[0] if text else "")))
+        columns = from_arrow_schema(calls.columns_of(text[0] if text else ""))
     except (ValueError, SchemaMismatchError) as error:
         raise ConfigError(
             f"Cannot import files as a table at {target.path}: {path} is no Avro schema of a record: "

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from hudi_py.errors import ConfigError
-from hudi_py.model.layout import LOCK_AUDIT, LOCK_AUDIT_CONFIG
-from hudi_py.transaction.locks.audit import DEFAULT_AGE_DAYS
 from pyspark_hudi import calls
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
 from pyspark_hudi.dialect.tables import StatementTarget
@@ -30,9 +28,9 @@ def _set_state(target: StatementTarget, given: Given) -> Rows:
 
 
 def _show_status(target: StatementTarget, given: Given) -> Rows:
-    enabled = target.call(calls.is_audited)
+    enabled, config, folder = target.call(calls.audit_status)
     base = (target.path if given["path"] or ":" in target.path else f"file:{target.path}").rstrip("/")
-    yield _name(given), enabled, f"{base}/{LOCK_AUDIT_CONFIG}", f"{base}/{LOCK_AUDIT}"
+    yield _name(given), enabled, f"{base}/{config}", f"{base}/{folder}"
 
 
 def _validate(target: StatementTarget, given: Given) -> Rows:
@@ -69,7 +67,7 @@ AUDIT_PROCEDURES: Final[Mapping[str, Procedure]] = {
         _validate,
     ),
     "cleanup_audit_lock": Procedure(
-        {**_OF_TABLE, "dry_run": False, "age_days": DEFAULT_AGE_DAYS},
+        {**_OF_TABLE, "dry_run": False, "age_days": 7},
         "`table` STRING, files_cleaned INT, dry_run BOOLEAN, age_days INT, message STRING",
         _clean_up,
     ),

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from hudi_py.errors import ConfigError
-from hudi_py.health.procedures import REPAIRS
 from hudi_py.inspect import SHOWN
 from hudi_py.schema import backticked
 from pyspark_hudi import calls
@@ -112,5 +111,5 @@ SHOW_PROCEDURES: Final = {
     if name != EXPORT
 }
 MENDING_PROCEDURES: Final = {
-    name: Procedure(each.parameters, _ddl(each.columns), _repair(name)) for name, each in REPAIRS.items()
+    name: Procedure(each.parameters, _ddl(each.columns), _repair(name)) for name, each in calls.REPAIRS.items()
 }
