@@ -50,6 +50,8 @@ from pyspark_hudi.writer import commit_or_skip, driver_pid
 
 HELD_BY_VALUES: Final = frozenset({table_lock})
 """Functions to which values of the core refer."""
+REPAIR_PROCEDURES: Final = REPAIRS
+"""The procedures that repair a table, by name."""
 
 
 def max_call_bytes() -> int:
