@@ -11,7 +11,7 @@ import pyarrow as pa
 from hudi_py.config import Options, Scope
 from hudi_py.config import write as write_config
 from hudi_py.formats.avro import arrow_schema
-from hudi_py.health.procedures import run_repair_procedure
+from hudi_py.health.procedures import REPAIRS, run_repair_procedure
 from hudi_py.inspect import procedure_report
 from hudi_py.interop.catalogs import sync
 from hudi_py.model.layout import LOCK_AUDIT, LOCK_AUDIT_CONFIG

@@ -111,5 +111,6 @@ SHOW_PROCEDURES: Final = {
     if name != EXPORT
 }
 MENDING_PROCEDURES: Final = {
-    name: Procedure(each.parameters, _ddl(each.columns), _repair(name)) for name, each in calls.REPAIR_PROCEDURES.items()
+    name: Procedure(each.parameters, _ddl(each.columns), _repair(name))
+    for name, each in calls.REPAIR_PROCEDURES.items()
 }
