@@ -143,6 +143,19 @@ def test_columns_of_all_files(tmp_path: Path) -> None:
     ]
 
 
+def test_a_column_of_nulls_takes_the_type_that_others_have(tmp_path: Path) -> None:
+    """As pandas writes it where a file has no value."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    pq.write_table(pa.table({"id": ["a"], "n": pa.nulls(1)}), folder / "1.parquet")
+    pq.write_table(pa.table({"id": ["b"], "n": [2]}), folder / "2.parquet")
+    with pytest.raises(HudiError, match=r"Column 'n' is null, which Apache Hudi does not read .* FULL_RECORD"):
+        hudi_py.bootstrap(tmp_path / "t", folder, record_key="id", options=BARE)
+    hudi_py.bootstrap(tmp_path / "t", folder, "full_record", record_key="id", options=BARE)
+    found = hudi_py.open_table(tmp_path / "t").scan(columns=["id", "n"]).to_table()
+    assert found.sort_by("id").to_pylist() == [{"id": "a", "n": None}, {"id": "b", "n": 2}]
+
+
 @pytest.mark.parametrize("new", ["true", "false"])
 def test_a_single_key_of_several_partition_columns(tmp_path: Path, new: str) -> None:
     """Version 8: whether keys are named follows from those in the skeletons."""
@@ -186,6 +199,15 @@ def other_type(folder: Path) -> None:
     pq.write_table(rows([50]).set_column(1, "n", pa.array(["x"])), folder / "city=oslo" / "f.parquet")
 
 
+def other_case(folder: Path) -> None:
+    pq.write_table(rows([50]).rename_columns(["id", "N", "ts"]), folder / "city=oslo" / "f.parquet")
+
+
+def nanoseconds(folder: Path) -> None:
+    table = rows([50]).append_column("times", pa.array([[1001]], pa.list_(pa.timestamp("ns"))))
+    pq.write_table(table, folder / "city=oslo" / "f.parquet")
+
+
 def damaged(folder: Path) -> None:
     (folder / "city=oslo" / "f.parquet").write_bytes(b"PAR1 and no more")
 
@@ -204,6 +226,13 @@ def as_it_is(folder: Path) -> None:
         (no_key, {}, "Record key column 'id' is null or empty in 1 of 1 rows"),
         (other_city, {}, "belongs to the partition 'city=lima'|has a row of the partition 'city=lima'"),
         (other_type, {}, "Column 'n'"),
+        (other_case, {}, "occurs more than once in the data .as 'N', where only the case differs"),
+        (
+            nanoseconds,
+            {},
+            r"'times.element' is timestamp\[ns\], which Apache Hudi does not read .*FULL_RECORD",
+        ),
+        (nanoseconds, {"mode": "full_record"}, "f.parquet: Column 'times.element' of type timestamp.*would lose data"),
         (damaged, {}, "f.parquet"),
         (as_it_is, {"partition_by": None}, "without partition columns: it has the folder city=oslo"),
         (as_it_is, {"partition_by": "ts"}, "a row of city=oslo/oslo.parquet belongs to the partition '1'|ts=1"),

@@ -7,7 +7,7 @@ Sources: `BootstrapModeSelector` and its classes, `BootstrapPartitionPathTransla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from urllib.parse import unquote
@@ -24,7 +24,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.schema import conform
 from hudi_py.view.bootstrap import BASE_PATH
 from hudi_py.write.bootstrap.source import OriginalFile, Source, named_parts, positional_parts
-from hudi_py.write.rows.input import normalise_schema
+from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.settings import new_table_schema
 from hudi_py.write.table.evolution import EvolutionRules, WriteSchema, write_schema
@@ -97,12 +97,18 @@ class BootstrapPlan:
         return {BASE_PATH: self.source.base, **index}
 
     def copied_rows(self) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of the files that are copied, in the table's types. Raises as `OriginalFile.batches`."""
+        """Yields the rows of the files that are copied, in the table's types. Raises as `OriginalFile.batches`, and
+        SchemaMismatchError for a value that the table's type cannot hold."""
         fields = self.options.get(table_config.PARTITION_PATH)
         for file in self.copied:
             texts = positional_parts(file.folder, fields) if self.positional else {}
             for batch in file.batches(self.schema.arrow):
-                yield self.schema.conform(_with_texts(batch, texts, self.schema.arrow))
+                try:
+                    own = normalise_batch(batch, normalise_schema(batch.schema))
+                    rows = self.schema.conform(_with_texts(own, texts, self.schema.arrow))
+                except SchemaMismatchError as error:
+                    raise SchemaMismatchError(f"Cannot bootstrap from {file.uri}: {first_line(error)}") from error
+                yield rows
 
 
 def _with_texts(batch: pa.RecordBatch, texts: Mapping[str, str | None], schema: pa.Schema) -> pa.RecordBatch:
@@ -189,7 +195,8 @@ def _plan_schema(
     """
     different = source.schemas()
     fields, folders = config.partition_fields, source.folders
-    stored = {field.name: field.type for _, schema in different for field in normalise_schema(schema)}
+    typed = {field.name for _, schema in different for field in schema if not pa.types.is_null(field.type)}
+    stored = {field.name: field.type for _, schema in different for field in _typed(normalise_schema(schema), typed)}
     named = [name for name in named_parts(folders[0]) if all(name in named_parts(folder) for folder in folders)]
     absent = [name for name in fields if name not in stored and name not in named and "." not in name]
     positional = bool(absent) and not named_only and all(positional_parts(folder, fields) for folder in folders)
@@ -203,7 +210,7 @@ def _plan_schema(
     schema: WriteSchema | None = None
     for file, found in different:
         try:
-            own = normalise_schema(found)
+            own = _typed(normalise_schema(found), typed)
             incoming = pa.schema([*own, *(field for field in of_folders if field.name not in own.names)])
             if schema is None:
                 schema = new_table_schema(config, incoming, options)
@@ -211,11 +218,14 @@ def _plan_schema(
                 rules = EvolutionRules((*config.record_key_fields, *fields), set_null=True)
                 schema = write_schema(schema.avro, incoming, config.name, rules)
             _check_alike(own, schema.arrow)
+            normalise_schema(schema.arrow)
         except SchemaMismatchError as error:
             raise SchemaMismatchError(f"Cannot bootstrap from {file.uri}: {first_line(error)}") from error
     assert schema is not None
     for file, found in different if named_only else ():
         try:
+            if source.extension == "parquet":
+                _check_readable(found)
             conform(_empty_batch(found), pa.schema([field for field in schema.arrow if field.name in found.names]))
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
@@ -223,6 +233,25 @@ def _plan_schema(
                 "converts values"
             ) from error
     return schema, positional
+
+
+def _typed(schema: pa.Schema, typed: Collection[str]) -> pa.Schema:
+    """Returns the columns of a file without those of nulls only that have a type in another file."""
+    return pa.schema([field for field in schema if not (pa.types.is_null(field.type) and field.name in typed)])
+
+
+def _check_readable(schema: pa.Schema) -> None:
+    """Refuses columns that Spark's Parquet reader, and with it Apache Hudi, cannot read where they are."""
+
+    def check(field: pa.Field, path: str) -> None:
+        kind = field.type
+        if pa.types.is_float16(kind) or pa.types.is_null(kind) or (pa.types.is_timestamp(kind) and kind.unit == "ns"):
+            raise SchemaMismatchError(f"Column '{path}' is {kind}, which Apache Hudi does not read from files")
+        for index in range(kind.num_fields):
+            check(kind.field(index), f"{path}.{kind.field(index).name}")
+
+    for field in schema:
+        check(field, field.name)
 
 
 def _check_alike(own: pa.Schema, table: pa.Schema) -> None:
