@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hudi_py.errors import ConfigError
 from hudi_py.services.planned.pending import SERVICE_ACTIONS
-from hudi_py.timeline.times import SPECIAL, epoch_ms
+from hudi_py.timeline.times import epoch_ms, is_special
 
 MAX_BINS: Final = 90
 MAX_ENTRIES: Final = 40
@@ -198,7 +198,7 @@ def _reported_entries(
 
 
 def _instant_ms(instant: str | None, zone: tzinfo) -> int | None:
-    if not instant or instant[:14] in SPECIAL:
+    if not instant or is_special(instant):
         return None
     try:
         return epoch_ms(instant, zone)

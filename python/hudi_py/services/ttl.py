@@ -27,7 +27,7 @@ from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.commits import InstantRange, read_commits
 from hudi_py.timeline.state import TableState
-from hudi_py.timeline.times import SPECIAL, epoch_ms, format_instant
+from hudi_py.timeline.times import epoch_ms, format_instant, is_special
 from hudi_py.transaction.partition_metafile import creation_time
 from hudi_py.transaction.planned import NothingToDoError, begin_planned
 from hudi_py.view import FileSystemView
@@ -166,7 +166,7 @@ def _expired(view: FileSystemView, options: Options, zone: tzinfo) -> list[Parti
     else:
         times = _last_writes(view, paths, since)
     # a bootstrap has no time of its own
-    known = sorted((time, path) for path, time in times.items() if time not in SPECIAL)
+    known = sorted((time, path) for path, time in times.items() if not is_special(time))
     if custom is None:
         return [path for time, path in known if _with_milliseconds(time) < since]
     return _chosen_by(strategy, custom, known, zone)

@@ -16,7 +16,7 @@ from hudi_py.model.zones import local_zone
 
 MILLIS_DIGITS = 17
 SECONDS_DIGITS = 14
-SPECIAL = frozenset({"00000000000000", "00000000000001", "00000000000002"})
+_SPECIAL = frozenset({"00000000000000", "00000000000001", "00000000000002"})
 """The initial instant, the metadata bootstrap and the full bootstrap (`HoodieTimeline`, 1.2.0)."""
 
 _FORMS = (
@@ -33,6 +33,12 @@ _READABLE = re.compile(
 def table_zone(config: TableConfig, local: tzinfo | None = None) -> tzinfo:
     """Returns the zone of a table's instants: UTC, or for a LOCAL timeline `local` (None: this process's zone)."""
     return timezone.utc if config.timezone == "UTC" else (local or local_zone())
+
+
+def is_special(instant_time: str) -> bool:
+    """Returns whether an instant time is one of bootstraps, or of the metadata table of such a table, which appends
+    digits to them; it tells nothing of when it was."""
+    return instant_time[:SECONDS_DIGITS] in _SPECIAL
 
 
 def format_instant(epoch_ms: int, zone: tzinfo) -> InstantTime:
@@ -80,7 +86,7 @@ def parse_instant(value: str | int | date, zone: tzinfo) -> InstantTime:
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         text = str(value).strip()
         if _DIGITS.fullmatch(text) and len(text) in (SECONDS_DIGITS, MILLIS_DIGITS):
-            if text not in SPECIAL:
+            if not is_special(text):
                 _naive(text)
             return InstantTime(text)
         match = _READABLE.fullmatch(text)
@@ -112,7 +118,7 @@ def _naive(instant_time: str) -> tuple[datetime, int]:
     """Splits an instant time into wall-clock time in whole seconds, and milliseconds. Ignores digits beyond 17
     (metadata table suffixes)."""
     digits = instant_time[:MILLIS_DIGITS]
-    if instant_time in SPECIAL:
+    if is_special(instant_time):
         return datetime(1, 1, 1), 0
     try:
         if not _DIGITS.fullmatch(digits) or len(digits) not in (SECONDS_DIGITS, MILLIS_DIGITS):

@@ -98,6 +98,9 @@ class Model(RuleBasedStateMachine):
         self.done[name] += 1
         return result
 
+    def _served(self, door: str, command: str, *arguments: str, **named: Any) -> Any:
+        return self._tried(f"{command} by {door}", lambda: self.doors.service(door, command, *arguments, **named))
+
     def _data(
         self, keys: Iterable[Key], text: str | None, without: Sequence[str] = (), late: int = 0
     ) -> tuple[pa.Table, dict[Key, Row]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -115,9 +116,6 @@ class Services(Queries):
 
     # -- services
 
-    def _served(self, door: str, command: str, *arguments: str, **named: Any) -> Any:
-        return self._tried(f"{command} by {door}", lambda: self.doors.service(door, command, *arguments, **named))
-
     @precondition(lambda self: self.form.kind == "mor")
     @rule(door=st.sampled_from(SERVICES))
     def compact(self, door: str = "table") -> None:
@@ -187,6 +185,24 @@ class Services(Queries):
         if done is not None:
             self.past = [state for state in self.past if state.instant <= instant]
             assert self.now is self.saved[instant]
+
+    @rule(to=st.sampled_from([6, 8, 9]), door=st.sampled_from(SERVICES))
+    def change_version(self, to: int, door: str = "table") -> None:
+        before = self.form.version
+        if to == before:
+            return
+        command = "upgrade" if to > before else "downgrade"
+        done = self._served(
+            door,
+            command,
+            "--to",
+            str(to),
+            "--yes",
+            options=QUIET,
+            run=lambda table: table.upgrade(to) if to > before else table.downgrade(to),
+        )
+        if done is not None:
+            self.form = replace(self.form, version=to)
 
     @rule(count=st.integers(1, 3), door=st.sampled_from(SERVICES))
     def roll_back(self, count: int, door: str = "table") -> None:

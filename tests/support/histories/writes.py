@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
+from pyarrow import orc
 
+import hudi_py
+from hudi_py.services.ttl import PartitionTime
 from tests.support.histories.doors import DELETES, SERVICES, STATEMENTS, UPSERTS, WRITES
 from tests.support.histories.forms import COMMIT_TIME, INLINE, QUIET
 from tests.support.histories.model import OWN, REFUSED, Key
@@ -18,14 +27,54 @@ KEYS = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9)), min_s
 NESTED = "Cannot write partition '.*(lies in the partition|lies in it)"
 
 
+@dataclass(frozen=True)
+class Done:
+    """The times of a write that a service has done."""
+
+    instant: str | None = None
+    completion_time: str | None = None
+
+
+class AllExpired:
+    """A strategy by which all partitions have expired."""
+
+    def expired(self, partitions: Sequence[PartitionTime]) -> Iterable[str]:
+        return [partition.path for partition in partitions]
+
+
 class Writes(Queries):
     """Rules that change rows."""
 
-    @initialize(keys=KEYS)
-    def first(self, keys: list[Key]) -> None:
+    @initialize(keys=KEYS, start=st.sampled_from(["write", "write", "metadata_only", "full_record"]))
+    def first(self, keys: list[Key], start: str = "write") -> None:
+        """`start`: a write, or a bootstrap in this mode of files that have the rows."""
         self.done["table"] += 1
         data, rows = self._data(keys, "first")
-        self._record(self._write("upsert", data, QUIET), rows)
+        made = None
+        if start != "write":
+            made = self._tried(f"bootstrap {start}", lambda: self._bootstrapped(data, start))
+        self._record(made or self._write("upsert", data, QUIET), rows)
+
+    def _bootstrapped(self, data: pa.Table, mode: str) -> Any:
+        for part in data.column("part").unique().to_pylist():
+            folder = Path(self.folder, "source", part)
+            folder.mkdir(parents=True)
+            chosen = data.filter(pc.field("part") == part)
+            if self.form.base == "ORC":
+                orc.write_table(chosen, str(folder / "0.orc"))
+            else:
+                pq.write_table(chosen, folder / "0.parquet")
+        return hudi_py.bootstrap(
+            self.path,
+            Path(self.folder, "source"),
+            mode,
+            record_key="id",
+            partition_by="part",
+            ordering_by="ts",
+            table_type=self.form.kind,
+            table_version=self.form.version,
+            options={**self.form.options, **QUIET},
+        )
 
     @rule(
         keys=KEYS,
@@ -134,6 +183,34 @@ class Writes(Queries):
             result = self._tried(f"delete_partition by {door}", lambda: self.doors.delete_partition(door, path, QUIET))
             if result is not None:
                 self._record(result, {}, gone, replaces=True)
+
+    @rule(part=st.sampled_from(["a", "b"]), door=st.sampled_from(SERVICES))
+    def expire(self, part: str, door: str = "table") -> None:
+        """A partition whose time to live is over is dropped, as by a delete of the partition."""
+        gone = [key for key in self.now.rows if key[0] == part]
+        options = {
+            **QUIET,
+            "hoodie.partition.ttl.strategy.class": f"{__name__}:AllExpired",
+            "hoodie.partition.ttl.strategy.partition.selected": self.form.value_of(part),
+        }
+        result = self._served(door, "run", "ttl", "--yes", options=options, run=lambda table: table.ttl().to_dict())
+        if result is not None:
+            done = Done(result["instant"], result["completion_time"])
+            self._record(done, {}, gone, replaces=True)
+
+    @rule(keys=KEYS)
+    def erase(self, keys: list[Key]) -> None:
+        """Rows are deleted, and no file has what they were before."""
+        gone = [key for key in keys if key in self.now.rows]
+        names = [f"{part}{number}" for part, number in keys]
+        report = self._tried("erase", lambda: self.table.erase(keys=names, options=QUIET))
+        if report is not None:
+            assert report.complete, report
+            deleted = {step.instant for step in report.steps if step.what == "delete"}
+            assert bool(deleted) == bool(gone)
+            times = self.table.instants().to_pylist()
+            done = [Done(row["instant"], row["completion_time"]) for row in times if row["instant"] in deleted]
+            self._record(done[0] if done else Done(), {}, gone)
 
     @rule(keys=KEYS, column=st.sampled_from(["text", "n"]))
     def set_some_columns(self, keys: list[Key], column: str) -> None:

@@ -335,3 +335,14 @@ def test_a_source_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(HudiError):
         hudi_py.bootstrap(tmp_path / "t", folder, options=BARE, **NAMES)  # type: ignore[arg-type]
     assert not list((tmp_path / "t").rglob("*"))
+
+
+def test_the_metadata_table_is_compacted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """At the time of a bootstrap with digits appended, in version 6."""
+    folder = source(tmp_path / "source", "hive")
+    options = {"hoodie.metadata.compact.max.delta.commits": "1"}
+    hudi_py.bootstrap(tmp_path / "t", folder, options=options, table_version=6, **NAMES)  # type: ignore[arg-type]
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+    own = hudi_py.open_table(tmp_path / "t" / ".hoodie" / "metadata").timeline
+    assert "00000000000001001" in [instant.time for instant in own.completed]
+    assert hudi_py.open_table(tmp_path / "t").metadata.verify().ok
