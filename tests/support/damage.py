@@ -40,8 +40,14 @@ def files_of(path: Path) -> dict[str, bytes]:
     return {str(each.relative_to(path)): each.read_bytes() for each in sorted(path.rglob("*")) if each.is_file()}
 
 
-def answers(files: Mapping[str, bytes], queries: Sequence[Query] = QUERIES) -> list[list[str] | None]:
-    """The rows of each query, sorted; None where it ends in an error of ours. Other errors are not caught."""
+def answers(
+    files: Mapping[str, bytes], queries: Sequence[Query] = QUERIES, options: Mapping[str, str] | None = None
+) -> list[list[str] | None]:
+    """The rows of each query, sorted; None where it ends in an error of ours. Other errors are not caught.
+
+    Args:
+        options: of the table.
+    """
     memory._STORES.pop("damage", None)
     storage = MemoryStorage("damage")
     for path, data in files.items():
@@ -52,7 +58,7 @@ def answers(files: Mapping[str, bytes], queries: Sequence[Query] = QUERIES) -> l
         for query in queries:
             arguments = {name: value for name, value in query.items() if name != "count"}
             try:
-                scan = Table(storage, load_table_config(storage), {}).scan(**arguments)
+                scan = Table(storage, load_table_config(storage), options or {}).scan(**arguments)
                 if "count" in query:
                     found.append([f"{scan.count()} rows"])
                     continue
@@ -85,9 +91,10 @@ def wrong_answers(
     *,
     seed: int = 0,
     queries: Sequence[Query] = QUERIES,
+    options: Mapping[str, str] | None = None,
 ) -> tuple[int, list[str]]:
     """How many damages were tried on the chosen files, and those that gave other rows or an error that is not ours."""
-    whole = answers(files, queries)
+    whole = answers(files, queries, options)
     assert None not in whole
     tried, failures = 0, []
     for path, data in chosen.items():
@@ -95,7 +102,7 @@ def wrong_answers(
             others = {name: content for name, content in files.items() if name != path}
             tried += 1
             try:
-                found = answers(others if damaged is None else {**others, path: damaged}, queries)
+                found = answers(others if damaged is None else {**others, path: damaged}, queries, options)
             except Exception as error:
                 failures.append(f"{path} {what}: {error!r}")
                 continue

@@ -24,6 +24,7 @@ from tests.support.histories.model import Key, Model, Row, key_of
 from tests.support.program import run_program
 
 WHOLE_HISTORY = {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "false"}
+SOURCES = "hoodie.py.read.bootstrap.sources"
 
 
 class Queries(Model):
@@ -147,7 +148,10 @@ class Queries(Model):
         for name in {names[self.checks * step % len(names)] for step in (3, 7)}:
             with pytest.MonkeyPatch.context() as patched:
                 patched.setattr(properties, "_PAUSE_SECONDS", 0)
-                tried, failures = wrong_answers(files, {name: files[name]}, 1, seed=self.checks, queries=queries)
+                chosen = {name: files[name]}
+                tried, failures = wrong_answers(
+                    files, chosen, 1, seed=self.checks, queries=queries, options={SOURCES: f"{self.folder}/source"}
+                )
             assert not [*findable(failures, files)], failures
             self.done["damages"] += tried
 
