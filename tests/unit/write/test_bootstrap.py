@@ -346,3 +346,15 @@ def test_the_metadata_table_is_compacted(tmp_path: Path, caplog: pytest.LogCaptu
     own = hudi_py.open_table(tmp_path / "t" / ".hoodie" / "metadata").timeline
     assert "00000000000001001" in [instant.time for instant in own.completed]
     assert hudi_py.open_table(tmp_path / "t").metadata.verify().ok
+
+
+@pytest.mark.parametrize(("kind", "function"), [("column_stats", "upper"), ("bloom_filters", "lower")])
+def test_an_expression_index_has_the_rows_of_the_source(tmp_path: Path, kind: str, function: str) -> None:
+    folder = source(tmp_path / "source", "hive")
+    hudi_py.bootstrap(tmp_path / "t", folder, **NAMES)  # type: ignore[arg-type]
+    hudi_py.open_table(tmp_path / "t").index("of_ids", column="id", using=kind, index_options={"expr": function})
+    table = hudi_py.open_table(tmp_path / "t")
+    assert table.metadata.verify().ok
+    text = "K8" if function == "upper" else "k8"
+    scan = table.scan(filter=f"{function}(id) = '{text}'")
+    assert (scan.count(), len(scan.splits())) == (1, 1)

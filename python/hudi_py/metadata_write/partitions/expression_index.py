@@ -52,6 +52,7 @@ from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import column_of, type_at, values_at
 from hudi_py.transaction.protocols import TableChange
+from hudi_py.view.bootstrap import METADATA_INSTANT, BootstrapSources
 from hudi_py.write.settings import filter_config
 
 STATS_KIND: Final = "column_stats"
@@ -93,6 +94,8 @@ class ExpressionFiles:
     field: str
     """The column, dotted if it is a field of a struct."""
     zone: str
+    sources: BootstrapSources
+    """The files that have the rows of bootstrapped base files."""
 
     @classmethod
     def of(cls, source: TableSource, name: str, change: TableChange | None) -> ExpressionFiles:
@@ -108,6 +111,7 @@ class ExpressionFiles:
             expression_in(found),
             str(found["sourceFields"][0]),
             source.options.get(indexes_config.EXPRESSION_INDEX_ZONE) or "UTC",
+            source.view.sources,
         )
         why = "" if files.kind is None else files.expression.check_column(files.kind)
         if why:
@@ -129,7 +133,8 @@ class ExpressionFiles:
         if log is not None and log.cdc:
             return
         if base is not None:
-            slice_ = FileSlice(partition, base.file_id, base.instant, BaseFile(partition, base, file.size))
+            rows_in = self.sources.get((partition, base.file_id)) if base.instant == METADATA_INSTANT else None
+            slice_ = FileSlice(partition, base.file_id, base.instant, BaseFile(partition, base, file.size, rows_in))
         elif log is not None:
             slice_ = FileSlice(partition, log.file_id, log.instant, None, (LogFile(partition, log, file.size),))
         else:
