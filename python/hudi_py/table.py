@@ -28,7 +28,7 @@ from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.state import TableState, load_state
+from hudi_py.timeline.state import BootstrapIndexes, TableState, load_state
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.locks import TableLocks
 from hudi_py.wiring import (
@@ -191,6 +191,7 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
     ) -> None:
         self._storage = storage
         self._config = config
+        self._bootstrap: BootstrapIndexes = {}
         self._options = options
         self._storage_options = storage_options
 
@@ -438,7 +439,8 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
 
     def _state(self) -> TableState:
         config = self._reload()
-        return TableState(self._storage, config, load_timeline(self._storage, config))
+        timeline = load_timeline(self._storage, config)
+        return TableState(self._storage, config, timeline, bootstrap=self._bootstrap)
 
     def _state_as_of(self, as_of: Moment | None) -> tuple[TableState, InstantTime | None]:
         state = self._state()

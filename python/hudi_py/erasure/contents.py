@@ -36,7 +36,7 @@ from hudi_py.read.slices.reader import SliceReader
 from hudi_py.read.split import KnownValues, ReadSpec, Split
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
 from hudi_py.storage import FileInfo, FolderStorage, Storage
-from hudi_py.view.bootstrap import BootstrapSources
+from hudi_py.timeline.state import BootstrapSources
 
 _LOGGED = (BlockType.AVRO, BlockType.PARQUET, BlockType.HFILE, BlockType.DELETE)
 Mask = npt.NDArray[np.bool_]

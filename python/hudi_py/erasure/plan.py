@@ -77,7 +77,7 @@ def prepare(context: ServiceContext, condition: Condition, keys: frozenset[str] 
     context.progress.phase("looking for rows")
     scan = find_rows(context, state, condition, keys)
     spec = scan.plan().spec
-    data = DataFiles(storage, config, spec, load_bootstrap_sources(storage, config))
+    data = DataFiles(storage, config, spec, load_bootstrap_sources(storage, config, state.bootstrap))
     search = Search(storage, data, context.threads, context.progress)
     rows = combined(scan.to_table()[RECORD_KEY])
     if keys is None:

@@ -12,7 +12,7 @@ from hudi_py.config import Options
 from hudi_py.errors import CorruptFileError, HudiError, first_line
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Instant
-from hudi_py.model.layout import META_FOLDER, PARTITION_METAFILE
+from hudi_py.model.layout import PARTITION_METAFILES
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
@@ -24,7 +24,7 @@ from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView, StorageLister, load_view
-from hudi_py.view.lister import Lister
+from hudi_py.view.lister import Lister, table_folders
 
 
 class ListedStorage(FolderStorage):
@@ -182,17 +182,8 @@ class Facts:
     def folders(self) -> Mapping[str, Sequence[FileInfo]]:
         """Lists the files of every folder outside `.hoodie`, by the folder's path. Folders of an unpartitioned table
         are left out."""
-        result: dict[str, Sequence[FileInfo]] = {}
-        folders = [""]
-        while folders:
-            below: list[str] = []
-            for folder, children in zip(folders, when_remote(self.storage, self.storage.list, folders), strict=True):
-                files = [child for child in children if not child.is_dir]
-                result[folder] = files
-                if self.table.partition_fields or not any(is_metafile(info) for info in files):
-                    below += [child.path for child in children if child.is_dir and child.name != META_FOLDER]
-            folders = below
-        return result
+        folders = table_folders(self.storage, self.table)
+        return {folder: [child for child in children if not child.is_dir] for folder, children in folders}
 
     @cached_property
     def data_folders(self) -> tuple[str, ...]:
@@ -235,7 +226,7 @@ def decoded_commit(content: bytes | None, instant: Instant) -> CommitMetadata | 
 
 def is_metafile(info: FileInfo) -> bool:
     """Returns whether a file marks its folder as a partition."""
-    return info.name in (PARTITION_METAFILE, f"{PARTITION_METAFILE}.parquet", f"{PARTITION_METAFILE}.orc")
+    return info.name in PARTITION_METAFILES
 
 
 def is_data(info: FileInfo) -> bool:

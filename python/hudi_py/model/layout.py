@@ -41,6 +41,7 @@ BUCKET_RULES: Final = f"{BUCKET_INDEX}/partition_bucket_index_meta"
 PARTITION_METAFILE: Final = ".hoodie_partition_metadata"
 """A file in each partition; it has the extension of base files if `hoodie.partition.metafile.use.base.format` is
 set."""
+PARTITION_METAFILES: Final = frozenset(PARTITION_METAFILE + extension for extension in ("", ".parquet", ".orc"))
 
 LOCK_FILE: Final = "lock"
 """Name within `META_FOLDER`, or within the folder in `hoodie.write.lock.filesystem.path`."""

@@ -103,7 +103,8 @@ def open_snapshot(
     if instant is not None:
         _check_not_cleaned(state, instant)
     schema, history = _schema_as_of(state, schema_as_of or instant)
-    return Snapshot(state.storage, state.config, state.timeline.at(pin), schema, pin, instant, history)
+    timeline = state.timeline.at(pin)
+    return Snapshot(state.storage, state.config, timeline, schema, pin, instant, history, bootstrap=state.bootstrap)
 
 
 def table_schema(state: TableState) -> pa.Schema:

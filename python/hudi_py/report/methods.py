@@ -22,7 +22,7 @@ from hudi_py.read.scan import columns_view
 from hudi_py.report.overview import ReportedTable
 from hudi_py.report.page import page
 from hudi_py.report.summary import gather, summarise
-from hudi_py.storage import Storage, StrPath
+from hudi_py.storage import Storage, StrPath, plain_uri
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
@@ -62,7 +62,7 @@ class ReportMethods:
         Options.resolve(given, Scope.WRITE)
         source = copy(self)
         source._options = given
-        named = self.uri.removeprefix("file://") if self._storage.is_local else self.uri
+        named = plain_uri(self.uri)
         result = summarise(
             gather(source, self._storage, full=full), named, given, now_ms=wall_clock_ms(), release=_installed_release()
         )

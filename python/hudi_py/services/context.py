@@ -20,7 +20,7 @@ from hudi_py.storage import Storage
 from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import check_writable
-from hudi_py.timeline.state import TableState, load_state
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import consistent
@@ -115,7 +115,7 @@ class ServiceContext:
 
     def state(self) -> TableState:
         """Reads the current properties and active timeline."""
-        return load_state(self.storage, self.session.zone)
+        return self.session.reread().state()
 
     def timeline(self) -> Timeline:
         """Reads the current active timeline."""

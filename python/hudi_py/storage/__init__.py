@@ -7,7 +7,15 @@ from hudi_py.storage.hdfs import HdfsStorage
 from hudi_py.storage.local import LocalStorage
 from hudi_py.storage.memory import MemoryStorage
 from hudi_py.storage.objects import ObjectStorage
-from hudi_py.storage.open import StrPath, open_beside, open_storage, path_text, with_durability
+from hudi_py.storage.open import (
+    StrPath,
+    hadoop_uri,
+    open_beside,
+    open_storage,
+    path_text,
+    plain_uri,
+    with_durability,
+)
 from hudi_py.storage.within import FolderStorage, HeldStorage, holding
 
 __all__ = [
@@ -20,9 +28,11 @@ __all__ = [
     "ObjectStorage",
     "Storage",
     "StrPath",
+    "hadoop_uri",
     "holding",
     "open_beside",
     "open_storage",
     "path_text",
+    "plain_uri",
     "with_durability",
 ]

@@ -15,7 +15,8 @@ from hudi_py.storage.objects import SCHEMES, ObjectStorage
 from hudi_py.storage.within import FolderStorage
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):(.*)$", re.DOTALL)
-
+_LOCAL = re.compile(r"file:(?://localhost(?=/)|/*(?=/))", re.IGNORECASE)
+"""Before a local path: file:/path, file:///path and file://localhost/path are the same file."""
 
 StrPath = str | os.PathLike[str]
 
@@ -34,6 +35,17 @@ def path_text(path: StrPath) -> str:
     if found and not isinstance(path, str) and found[1].lower() in {*SCHEMES, *HDFS_SCHEMES, "file", "memory"}:
         raise ConfigError(f"Cannot open a table at {path!r}: pathlib drops a slash of a URI; pass it as text")
     return text if found else os.path.expanduser(text)
+
+
+def plain_uri(uri: str) -> str:
+    """Returns a URI, or the absolute path of a local one: `/tables/t` for `file:///tables/t`."""
+    return _LOCAL.sub("", uri, count=1) if _LOCAL.match(uri) else uri
+
+
+def hadoop_uri(uri: str) -> str:
+    """Returns a URI or absolute path as Hadoop writes it: `file:/tables/t` for `file:///tables/t`."""
+    path = plain_uri(uri)
+    return f"file:{path}" if path.startswith("/") else path
 
 
 def open_beside(storage: Storage, uri: str) -> Storage:
@@ -70,9 +82,8 @@ def open_storage(uri: StrPath, storage_options: Mapping[str, str] | None = None)
     if not scheme:
         return LocalStorage(uri)
     if scheme == "file":
-        # file:/path, file:///path and file://localhost/path are the same file
-        path = "/" + rest.lstrip("/") if not rest.startswith("//localhost/") else rest[len("//localhost") :]
-        return LocalStorage(path)
+        path = plain_uri(uri)
+        return LocalStorage(path if path.startswith("/") else f"/{rest}")
     if scheme == "memory":
         name, _, folder = rest.lstrip("/").partition("/")
         return MemoryStorage(name, folder.rstrip("/"))

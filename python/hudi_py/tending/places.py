@@ -8,10 +8,11 @@ from typing import Final
 
 from hudi_py.errors import HudiError
 from hudi_py.metadata.files import metadata_lister
-from hudi_py.model.layout import META_FOLDER, PARTITION_METAFILE
+from hudi_py.model.layout import META_FOLDER
 from hudi_py.storage import FileInfo, FolderStorage, Storage
-from hudi_py.storage.threads import when_remote
+from hudi_py.storage.tree import list_folders
 from hudi_py.timeline.state import load_state
+from hudi_py.view.lister import is_partition
 
 _FEW: Final = 8
 """Up to this many folders are listed, instead of looked up in a metadata table."""
@@ -46,30 +47,33 @@ def find_tables(storage: Storage, *, depth: int | None = None) -> FoundTables:
         storage: its root is the path.
         depth: how many levels of folders below the path are listed; None: all.
     """
-    tables: list[str] = []
-    folders, level = [""], 0
-    while folders:
-        if depth is not None and level > depth:
-            return FoundTables(tuple(sorted(tables)), tuple(sorted(folders)))
-        below: list[str] = []
-        for folder, children in zip(folders, when_remote(storage, storage.list, folders), strict=True):
-            inner = [child.path for child in children if child.is_dir and _may_hold_tables(child.name)]
-            if any(child.is_dir and child.name == META_FOLDER for child in children):
-                tables.append(folder)
-                inner = _outside_partitions(storage, folder, inner)
-            elif _is_partition(children):
-                continue
-            below += inner
-        folders, level = below, level + 1
-    return FoundTables(tuple(sorted(tables)))
+    too_deep: list[str] = []
+
+    def searched(folder: str, children: Sequence[FileInfo]) -> list[str]:
+        inner = [child.path for child in children if child.is_dir and _may_hold_tables(child.name)]
+        if _is_table(children):
+            inner = _outside_partitions(storage, folder, inner)
+        elif is_partition(children):
+            inner = []
+        if depth is None or _level(folder) < depth:
+            return inner
+        too_deep.extend(inner)
+        return []
+
+    tables = [folder for folder, children in list_folders(storage, searched) if _is_table(children)]
+    return FoundTables(tuple(sorted(tables)), tuple(sorted(too_deep)))
+
+
+def _level(folder: str) -> int:
+    return folder.count("/") + 1 if folder else 0
 
 
 def _may_hold_tables(name: str) -> bool:
     return not name.startswith((".", "_")) and "=" not in name
 
 
-def _is_partition(children: Sequence[FileInfo]) -> bool:
-    return any(not child.is_dir and child.name.startswith(PARTITION_METAFILE) for child in children)
+def _is_table(children: Sequence[FileInfo]) -> bool:
+    return any(child.is_dir and child.name == META_FOLDER for child in children)
 
 
 def _outside_partitions(storage: Storage, folder: str, inner: list[str]) -> list[str]:

@@ -24,7 +24,7 @@ from hudi_py.services.descriptor import Service
 from hudi_py.services.planned.service import ServiceReport, pending_instants
 from hudi_py.services.planned.service import run as run_plan
 from hudi_py.services.registry import SERVICES
-from hudi_py.storage import Storage, StrPath, path_text
+from hudi_py.storage import Storage, StrPath, path_text, plain_uri
 from hudi_py.storage.metered import Meter, StoppedError
 from hudi_py.storage.threads import REQUESTS
 from hudi_py.tending.budget import UNLIMITED, Budget, Cost, Ledger
@@ -413,6 +413,5 @@ def _minimum_cost(task: TendedService, surveyed: Surveyed) -> Cost:
 
 
 def _displayed_path(root: str, storage: Storage) -> str:
-    """Returns a path as its tables are named: a local folder without a scheme."""
-    uri = storage.uri
-    return uri.removeprefix("file://") if storage.is_local and "://" not in root else uri
+    """Returns a path as its tables are named: a local folder without a scheme, unless it was given with one."""
+    return storage.uri if "://" in root else plain_uri(storage.uri)

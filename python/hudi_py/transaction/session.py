@@ -21,7 +21,7 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.state import TableState
+from hudi_py.timeline.state import BootstrapIndexes, TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.conflicts import ConflictPolicy, conflict_policy
 from hudi_py.transaction.locks import LockProvider, TableLock, table_lock
@@ -50,6 +50,8 @@ class TableSession:
     """Decides which actions of other writers prevent a write from completing."""
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     locks: LockProvider = table_lock
+    bootstrap: BootstrapIndexes = field(default_factory=dict, kw_only=True, repr=False)
+    """See `TableState.bootstrap`."""
 
     @classmethod
     def of(
@@ -106,9 +108,11 @@ class TableSession:
         settings = settings if settings is not None else TransactionSettings()
         storage = with_durability(storage, settings.get(DURABLE))
         config = config if config is not None else load_table_config(storage)
-        check_sources(storage, config, read_config.bootstrap_folders(settings.get(read_config.BOOTSTRAP_SOURCES)))
+        allowed = read_config.bootstrap_folders(settings.get(read_config.BOOTSTRAP_SOURCES))
+        indexes = check_sources(storage, config, allowed)
         clock = clock if clock is not None else settings.clock(config)
-        return cls(storage, config, clock, settings, metadata, conflict_policy(settings), storage_options)
+        policy = conflict_policy(settings)
+        return cls(storage, config, clock, settings, metadata, policy, storage_options, bootstrap=indexes)
 
     @property
     def layout(self) -> Layout:
@@ -133,7 +137,8 @@ class TableSession:
 
     def state(self, timeline: Timeline | None = None) -> TableState:
         """Returns the table with a timeline, by default the current one."""
-        return TableState(self.storage, self.config, self.timeline() if timeline is None else timeline)
+        timeline = self.timeline() if timeline is None else timeline
+        return TableState(self.storage, self.config, timeline, bootstrap=self.bootstrap)
 
     def view(self, timeline: Timeline) -> FileSystemView:
         """Returns the file slices of a timeline, as listed from storage."""
@@ -194,7 +199,8 @@ class LockedTable(TableState):
         """Reads the current properties and timeline."""
         current = session.reread()
         timeline = current.timeline(locked=True)
-        return cls(session.storage, current.config, timeline, current, lock, PendingPlans(session.storage, timeline))
+        plans = PendingPlans(session.storage, timeline)
+        return cls(session.storage, current.config, timeline, current, lock, plans, bootstrap=current.bootstrap)
 
     def reread(self) -> LockedTable:
         """Returns the table after this process has changed it under the same lock."""

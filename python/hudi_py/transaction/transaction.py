@@ -189,7 +189,7 @@ class WriteTransaction(RunningAction):
     @property
     def state(self) -> TableState:
         """The table as the write sees it."""
-        return TableState(self.storage, self.config, self.timeline)
+        return self.session.at(self.config).state(self.timeline)
 
     @property
     def view(self) -> FileSystemView:

@@ -7,10 +7,9 @@ that names the source file of each. Source: `HFileBootstrapIndex`, `BootstrapBas
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.hfile import open_hfile
@@ -19,6 +18,7 @@ from hudi_py.model.layout import BOOTSTRAP_INDEX
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.records import decode_record
+from hudi_py.timeline.state import BootstrapIndexes, BootstrapSources
 
 BASE_PATH = "hoodie.bootstrap.base.path"
 METADATA_INSTANT = "00000000000001"
@@ -32,14 +32,6 @@ _INDEX_TYPES = frozenset(("", "HFILE"))
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
 _LOCAL = ("file", "")
 _OPTION = "hoodie.py.read.bootstrap.sources"
-
-BootstrapSources = Mapping[tuple[str, str], SourceFile]
-"""(partition path, file id) to the source file."""
-
-_KEPT: Final = 2
-_LOADED: dict[tuple[str, FileInfo], BootstrapSources] = {}
-"""The indexes read last, by table and index file: an index is written once, and every view of its table needs it."""
-_LOCK: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +50,13 @@ class BootstrapMapping:
     """Bytes of the source file when it was bootstrapped, if the index says."""
 
 
-def load_bootstrap_sources(storage: Storage, config: TableConfig) -> BootstrapSources:
+def load_bootstrap_sources(
+    storage: Storage, config: TableConfig, known: BootstrapIndexes | None = None
+) -> BootstrapSources:
     """Returns the source file of each file group of a METADATA_ONLY bootstrap; empty if it has none.
+
+    Args:
+        known: indexes that were read before; those that are read now are added.
 
     Raises:
         UnsupportedTableError: the table has an index of another kind.
@@ -67,18 +64,13 @@ def load_bootstrap_sources(storage: Storage, config: TableConfig) -> BootstrapSo
     """
     if not has_bootstrap_index(storage, config):
         return {}
+    known = {} if known is None else known
     found: dict[tuple[str, str], SourceFile] = {}
     for info in _index_files(storage):
-        with _LOCK:
-            known = _LOADED.get((storage.uri, info))
-        if known is None:
+        if info not in known:
             mappings = _mappings_of(storage, info)
-            known = {(each.partition, each.file_id): SourceFile(each.source, each.size) for each in mappings}
-            with _LOCK:
-                _LOADED[storage.uri, info] = known
-                for oldest in list(_LOADED)[:-_KEPT]:
-                    del _LOADED[oldest]
-        found.update(known)
+            known[info] = {(each.partition, each.file_id): SourceFile(each.source, each.size) for each in mappings}
+        found.update(known[info])
     return found
 
 
@@ -127,11 +119,13 @@ def _mappings_of(storage: Storage, info: FileInfo) -> Iterator[BootstrapMapping]
         yield from _mappings(decode_record(value, context), base, context)
 
 
-def check_sources(storage: Storage, config: TableConfig, allowed: Iterable[str]) -> None:
-    """Checks all source files of a table, as `check_source`, before actions that may read any of them."""
-    folders = tuple(allowed)
-    for source in load_bootstrap_sources(storage, config).values():
+def check_sources(storage: Storage, config: TableConfig, allowed: Iterable[str]) -> BootstrapIndexes:
+    """Checks all source files of a table, as `check_source`, before actions that may read any of them. Returns the
+    indexes that name them."""
+    folders, indexes = tuple(allowed), BootstrapIndexes()
+    for source in load_bootstrap_sources(storage, config, indexes).values():
         check_source(storage.uri, config, source.uri, folders)
+    return indexes
 
 
 def check_source(uri: str, config: TableConfig, source: str, allowed: Iterable[str]) -> None:

@@ -108,7 +108,7 @@ class FileSystemView:
         """Maps (partition path, file id) of input groups to the instant at which their clustering was scheduled."""
         self.replaced = replaced
         """Maps (partition path, file id) to the requested time of the replacecommit that replaced it."""
-        self.sources = load_bootstrap_sources(state.storage, state.config)
+        self.sources = load_bootstrap_sources(state.storage, state.config, state.bootstrap)
         """Maps (partition path, file id) to the source file of a bootstrapped base file."""
         self._completions = ArchivedCompletions(state)
         self._read_damaged = read_damaged

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from hudi_py.model.layout import META_FOLDER, PARTITION_METAFILE
+from hudi_py.model.layout import META_FOLDER, PARTITION_METAFILES
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
-from hudi_py.storage.threads import in_threads, when_remote
-
-_METAFILES = frozenset(PARTITION_METAFILE + extension for extension in ("", ".parquet", ".orc"))
+from hudi_py.storage.threads import in_threads
+from hudi_py.storage.tree import list_folders
 
 
 class Lister(Protocol):
@@ -63,17 +62,8 @@ class StorageLister(Lister):
         return sum(map(len, listings))
 
     def partitions(self) -> list[PartitionPath]:
-        result: list[PartitionPath] = []
-        folders = [""]
-        while folders:
-            below: list[str] = []
-            for folder, children in zip(folders, when_remote(self._storage, self._storage.list, folders), strict=True):
-                is_partition = any(not child.is_dir and child.name in _METAFILES for child in children)
-                if is_partition:
-                    result.append(PartitionPath(folder))
-                if not is_partition or self._config.partition_fields:
-                    below += [child.path for child in children if child.is_dir and child.name != META_FOLDER]
-            folders = below
+        folders = table_folders(self._storage, self._config)
+        result = [PartitionPath(folder) for folder, children in folders if is_partition(children)]
         if not result and not self._config.partition_fields:
             return [PartitionPath("")]
         return sorted(result)
@@ -84,3 +74,20 @@ class StorageLister(Lister):
 
     def _list(self, partition: PartitionPath) -> list[FileInfo]:
         return [info for info in self._storage.list(partition) if not info.is_dir]
+
+
+def table_folders(storage: Storage, config: TableConfig) -> Iterator[tuple[str, list[FileInfo]]]:
+    """Lists the folders outside `.hoodie` with what is in them, level by level; see `list_folders`. Those below an
+    unpartitioned table's partition are left out."""
+
+    def below(_: str, children: Sequence[FileInfo]) -> list[str]:
+        if is_partition(children) and not config.partition_fields:
+            return []
+        return [child.path for child in children if child.is_dir and child.name != META_FOLDER]
+
+    return list_folders(storage, below)
+
+
+def is_partition(children: Iterable[FileInfo]) -> bool:
+    """Returns whether a folder is a partition, given what is in it: one has a metafile."""
+    return any(not child.is_dir and child.name in PARTITION_METAFILES for child in children)

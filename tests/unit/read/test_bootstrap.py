@@ -16,6 +16,7 @@ import pytest
 import hudi_py
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.expressions.filter import parse_filter
+from hudi_py.formats.hfile import HFile, open_hfile
 from hudi_py.model.files import BaseFile, SourceFile
 from hudi_py.model.names import PartitionPath, parse_base_file_name
 from hudi_py.model.properties import TableConfig
@@ -23,6 +24,7 @@ from hudi_py.read.slices import base_file
 from hudi_py.read.slices.base_file import BaseFileReader, folder_values
 from hudi_py.storage import Storage, open_beside, open_storage
 from hudi_py.testing.rows import assert_rows_equal
+from hudi_py.view import bootstrap
 from hudi_py.view.bootstrap import check_source, load_bootstrap_sources
 from tests.support import archives
 
@@ -176,6 +178,21 @@ def test_indexes_of_other_kinds(folder: Path) -> None:
     assert len(load_bootstrap_sources(storage, TableConfig({**base, "hoodie.bootstrap.index.type": "hfile"}))) == 2
     with pytest.raises(UnsupportedTableError, match="my.Index"):
         load_bootstrap_sources(storage, TableConfig({**base, "hoodie.bootstrap.index.class": "my.Index"}))
+
+
+def test_an_open_table_reads_its_index_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def noted(storage: Storage, path: str, size: int) -> HFile:
+        opened.append(storage.uri)
+        return open_hfile(storage, path, size)
+
+    monkeypatch.setattr(bootstrap, "open_hfile", noted)
+    table = hudi_py.open_table(str(folder / "mor9"))
+    assert [table.scan(filter="n = 9").count() for _ in range(3)] == [1, 1, 1]
+    assert len(opened) == 1
+    assert hudi_py.open_table(str(folder / "mor9")).scan().count() == 12
+    assert len(opened) == 2
 
 
 def test_a_damaged_index(folder: Path) -> None:

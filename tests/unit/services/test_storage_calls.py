@@ -3,6 +3,7 @@ stores."""
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 import hudi_py
 from hudi_py.services.distributed import ServiceCall, begin, commit, execute
 from hudi_py.storage import LocalStorage
+from hudi_py.timeline import timeline
 from hudi_py.wiring import after_commit, metadata_writer, write_configuration
 from hudi_py.write.context import TaskId
 from hudi_py.write.dml.distributed import MergePlan, Update, commit_merge, plan_merge, run_change, stage_source
@@ -39,7 +41,9 @@ def upsert(path: Path, kind: str, data: pa.Table, options: dict[str, str] = OPTI
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """Listings and reads of whole files, by path."""
+    """Listings and reads of whole files, by path. Every listing counts as quick: a slow one is repeated
+    (`load_timeline`)."""
+    monkeypatch.setattr(timeline, "_QUICK_S", math.inf)
     found: Calls = Counter()
     for name in ("list", "names", "read"):
         original = getattr(LocalStorage, name)

@@ -15,7 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudi_py.errors import ConfigError
-from hudi_py.storage import FileInfo, LocalStorage, MemoryStorage, ObjectStorage, Storage, open_storage
+from hudi_py.storage import (
+    FileInfo,
+    LocalStorage,
+    MemoryStorage,
+    ObjectStorage,
+    Storage,
+    hadoop_uri,
+    open_storage,
+    plain_uri,
+)
 from hudi_py.testing.storage import StorageBehaviour
 
 _NAMES = itertools.count()
@@ -272,6 +281,22 @@ def test_local_uris(uri: str, root: str) -> None:
     storage = open_storage(uri)
     assert isinstance(storage, LocalStorage)
     assert storage.root == root
+
+
+@pytest.mark.parametrize(
+    ("uri", "plain", "hadoop"),
+    [
+        ("file:///a/b", "/a/b", "file:/a/b"),
+        ("file:/a/b", "/a/b", "file:/a/b"),
+        ("file://localhost/a", "/a", "file:/a"),
+        ("/a/b", "/a/b", "file:/a/b"),
+        ("s3://a/b", "s3://a/b", "s3://a/b"),
+        ("memory://a", "memory://a", "memory://a"),
+        ("file:a", "file:a", "file:a"),
+    ],
+)
+def test_how_uris_are_written(uri: str, plain: str, hadoop: str) -> None:
+    assert (plain_uri(uri), hadoop_uri(uri)) == (plain, hadoop)
 
 
 @pytest.mark.parametrize("uri", ["", "ftp://host/t", "webhdfs://nn/t"])

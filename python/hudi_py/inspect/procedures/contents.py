@@ -26,6 +26,7 @@ from hudi_py.inspect.procedures.shown import (
 )
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path
+from hudi_py.storage import plain_uri
 from hudi_py.timeline.records import decode_record, is_container
 
 EXPORTED: Final = "clean,commit,deltacommit,rollback,savepoint,restore"
@@ -115,7 +116,7 @@ def _file_status(table: Opened, given: Given) -> Rows:
         yield "unknown", "", "", "", ""
     else:
         path = shown_path(table, join_path(partition, name))
-        yield "exist", "", "", "active", path.removeprefix("file:")
+        yield "exist", "", "", "active", plain_uri(path)
 
 
 def _deleted_files(record: Mapping[str, Any]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.patterns import matching_paths
-from hudi_py.storage import FileInfo, Storage, open_storage
+from hudi_py.storage import FileInfo, Storage, hadoop_uri, open_storage, plain_uri
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
@@ -32,7 +32,6 @@ _TYPES: Final = {
 }
 EVERYWHERE = "ALL_PARTITIONS"
 """Value of `path_regex` for all partitions."""
-_LOCAL = "file://"
 
 
 class Opened:
@@ -143,22 +142,15 @@ def data_files(table: Opened, partition: PartitionPath) -> Iterator[tuple[str, F
 
 def shown_path(table: Opened, path: str) -> str:
     """Formats an absolute path as Apache Hudi does: `file:/tables/t/a`."""
-    uri = table.storage.uri
-    if uri.startswith(f"{_LOCAL}/"):
-        uri = f"file:{uri[len(_LOCAL) :]}"
-    elif uri.startswith("/"):
-        uri = f"file:{uri}"
+    uri = hadoop_uri(table.storage.uri)
     return f"{uri}/{path}" if path else uri
 
 
 def below(table: Opened, path: str) -> str | None:
     """Returns a path or glob relative to the table's; None if it is outside the table."""
-    for base in {shown_path(table, ""), table.storage.uri, *_plain_path(table.storage.uri), *_plain_path(table.path)}:
+    uri = table.storage.uri
+    local = (path for path in (plain_uri(uri), plain_uri(table.path)) if path.startswith("/"))
+    for base in {hadoop_uri(uri), uri, *local}:
         if path.startswith(f"{base.rstrip('/')}/"):
             return path[len(base.rstrip("/")) + 1 :]
     return None if path.startswith("/") or ":/" in path else path
-
-
-def _plain_path(uri: str) -> tuple[str, ...]:
-    """Strips the scheme from a local path."""
-    return (uri.removeprefix(_LOCAL),) if uri.startswith((_LOCAL, "/")) else ()

@@ -99,7 +99,8 @@ def slice_of(
         size = _size_of(storage, join_path(partition, operation.base_file), sizes, do)
         source = None
         if found.instant == METADATA_INSTANT:
-            source = load_bootstrap_sources(storage, context.session.config).get((partition, found.file_id))
+            sources = load_bootstrap_sources(storage, context.session.config, context.session.bootstrap)
+            source = sources.get((partition, found.file_id))
         base = BaseFile(partition, found, size, source)
     logs = []
     for name in operation.log_files:

@@ -31,7 +31,7 @@ from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.codec import PlanCodec, missing_file, slice_of
 from hudi_py.services.planned.phases import PlannedUnit, PlannedWork, Report_co, RewritingService, UnitOutcome
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, hadoop_uri
 from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan, ClusteringSlice, encode_clustering_plan
 from hudi_py.timeline.pending_plans import PendingPlans
@@ -79,7 +79,7 @@ def planned_group(
 
 
 def _slice_of(storage: Storage, slice_: FileSlice) -> ClusteringSlice:
-    uri, base = storage.uri.replace("file:///", "file:/", 1), slice_.base_file
+    uri, base = hadoop_uri(storage.uri), slice_.base_file
     return ClusteringSlice(
         partition_path=slice_.partition,
         file_id=slice_.file_id,

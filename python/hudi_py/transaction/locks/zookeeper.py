@@ -17,7 +17,7 @@ from typing import Any
 from hudi_py.config import concurrency as config
 from hudi_py.errors import ConfigError, LockError
 from hudi_py.metadata.keys import hash64
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, plain_uri
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.table_lock import BREAK, HeldByContext, LockHolder, lost_lock
@@ -168,7 +168,7 @@ def implicit_base_path(uri: str) -> str:
 
 def path_hash(uri: str) -> str:
     """Returns the identifier of a table in Apache Hudi's implicit lock providers, where local paths have no scheme."""
-    path = uri.removeprefix("file://").replace("s3a:", "s3:", 1)
+    path = plain_uri(uri).replace("s3a:", "s3:", 1)
     return hash64(path).hex().upper()
 
 

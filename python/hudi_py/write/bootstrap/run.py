@@ -20,7 +20,7 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.model.operation import BOOTSTRAP, Operation
 from hudi_py.model.properties import BOOTSTRAP_COPIES, TableConfig
 from hudi_py.progress import Progress
-from hudi_py.storage import Storage, open_beside, with_durability
+from hudi_py.storage import Storage, open_beside, plain_uri, with_durability
 from hudi_py.storage.threads import in_threads, write_threads
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.transaction.owner.identity import process_identity
@@ -214,7 +214,7 @@ def _open_source(storage: Storage, options: Options) -> Source:
             f"Cannot bootstrap a table at {storage.uri} from {base}: one lies in the other; choose a path beside the "
             "source"
         )
-    source = Source.of(beside, base if ":" in base.partition("/")[0] else beside.uri.removeprefix("file://"))
+    source = Source.of(beside, base if ":" in base.partition("/")[0] else plain_uri(beside.uri))
     allowed = read_config.bootstrap_folders(options.get(read_config.BOOTSTRAP_SOURCES))
     check_source(storage.uri, TableConfig({BASE_PATH: source.base}), source.files[0].uri, allowed)
     return source

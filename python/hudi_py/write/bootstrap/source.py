@@ -6,7 +6,6 @@ other formats are refused. Names that begin with `.` or `_` are hidden, as for S
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,11 +19,11 @@ from hudi_py.model.layout import META_FOLDER
 from hudi_py.model.names import NULL_PARTITION
 from hudi_py.read.slices.base_file import folder_values
 from hudi_py.schema import META_FIELDS
-from hudi_py.storage import FileInfo, Storage
-from hudi_py.storage.threads import in_threads, when_remote
+from hudi_py.storage import FileInfo, Storage, hadoop_uri
+from hudi_py.storage.threads import in_threads
+from hudi_py.storage.tree import list_folders
 
 FORMATS = ("parquet", "orc")
-_LOCAL = re.compile(r"file:/*(?=/)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -121,8 +120,7 @@ class Source:
     @cached_property
     def uri(self) -> str:
         """Returns the folder with its scheme, without a slash at the end."""
-        base = self.base.rstrip("/")
-        return f"file:{base}" if base.startswith("/") else _LOCAL.sub("file:", base, count=1)
+        return hadoop_uri(self.base.rstrip("/"))
 
     @cached_property
     def files(self) -> tuple[OriginalFile, ...]:
@@ -172,20 +170,18 @@ def positional_parts(folder: str, fields: Sequence[str]) -> dict[str, str | None
 
 
 def _list_files(storage: Storage, base: str) -> Iterator[FileInfo]:
-    folders = [""]
-    while folders:
-        below: list[str] = []
-        for children in when_remote(storage, storage.list, folders):
-            for info in children:
-                if info.is_dir and info.name == META_FOLDER:
-                    raise UnsupportedTableError(
-                        f"Cannot bootstrap from {base}: it is or holds a Hudi table ({info.path}); supported: folders "
-                        "of Parquet or ORC files"
-                    )
-                if info.name.startswith(".") or (info.name.startswith("_") and "=" not in info.name):
-                    continue
-                if info.is_dir:
-                    below.append(info.path)
-                else:
-                    yield info
-        folders = below
+    def shown(_: str, children: Sequence[FileInfo]) -> list[str]:
+        table = next((child.path for child in children if child.is_dir and child.name == META_FOLDER), None)
+        if table is not None:
+            raise UnsupportedTableError(
+                f"Cannot bootstrap from {base}: it is or holds a Hudi table ({table}); supported: folders of Parquet "
+                "or ORC files"
+            )
+        return [child.path for child in children if child.is_dir and not _is_hidden(child.name)]
+
+    for _, children in list_folders(storage, shown):
+        yield from (child for child in children if not (child.is_dir or _is_hidden(child.name)))
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)

@@ -10,7 +10,7 @@ from hudi_py.errors import ConfigError, TableExistsError
 from hudi_py.model.instant import State
 from hudi_py.model.layout import META_FOLDER, PARTITION_METAFILE
 from hudi_py.model.names import PartitionPath
-from hudi_py.storage import Storage, open_storage
+from hudi_py.storage import Storage, open_storage, plain_uri
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.transaction.locks import TableLock
 from hudi_py.transaction.partition_metafile import partition_metafile
@@ -95,8 +95,7 @@ def rename_table(
 
 def _split_path(path: str) -> tuple[str, str]:
     """Returns the folder of a path, without a scheme for local ones, and its name."""
-    bare = path.removeprefix("file://") if path.startswith("file:///") else path.removeprefix("file:")
-    parent, _, name = bare.rstrip("/").rpartition("/")
+    parent, _, name = plain_uri(path).rstrip("/").rpartition("/")
     return parent or "/", name
 
 
