@@ -738,8 +738,8 @@ MUTATIONS: Final = (
     Mutation(
         "listing: partitions below a partition are passed over",
         CORE + "view/lister.py",
-        "if not is_partition or self._config.partition_fields:",
-        "if not is_partition:",
+        "if is_partition(children) and not config.partition_fields:",
+        "if is_partition(children):",
         "tests/unit/write/test_nested_partitions.py",
     ),
     Mutation(
