@@ -51,8 +51,9 @@ from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_f
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import column_of, type_at, values_at
+from hudi_py.timeline.state import BootstrapSources
 from hudi_py.transaction.protocols import TableChange
-from hudi_py.view.bootstrap import METADATA_INSTANT, BootstrapSources
+from hudi_py.view.bootstrap import METADATA_INSTANT
 from hudi_py.write.settings import filter_config
 
 STATS_KIND: Final = "column_stats"
