@@ -17,7 +17,6 @@ from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError
 from hudi_py.schema import META_FIELDS
-from hudi_py.storage import plain_uri
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.create import Definition, create_table, is_of_creation
 from pyspark_hudi.dialect.insert import INSERT_OPERATION, aligned, insert_operation, insert_overwrite
@@ -231,7 +230,7 @@ def _partition_columns(options: Mapping[str, str], partitions: Sequence[str]) ->
 def _check_same(target: StatementTarget, options: Mapping[str, str], partitions: Sequence[str]) -> None:
     """Refuses a location or partition columns that differ from the table's."""
     path = options.get("path")
-    if path is not None and plain_uri(path.rstrip("/")) != plain_uri(target.path.rstrip("/")):
+    if path is not None and _plain_path(path) != _plain_path(target.path):
         raise ConfigError(
             f"Cannot write to the table {target.shown} with the path {path}: it is at {target.path}; leave the path "
             "out, or choose another name"
@@ -242,6 +241,11 @@ def _check_same(target: StatementTarget, options: Mapping[str, str], partitions:
             f"Cannot write to the table {target.shown} partitioned by {', '.join(partitions)}: its partition columns "
             f"are {', '.join(own) or 'none'}; leave them out"
         )
+
+
+def _plain_path(path: str) -> str:
+    plain = path.rstrip("/")
+    return f"/{plain.removeprefix('file:').lstrip('/')}" if plain.startswith("file:") else plain
 
 
 def _by_name(target: StatementTarget, frame: DataFrame) -> DataFrame:
