@@ -84,8 +84,8 @@ def rescale_buckets(
     Args:
         instant: must be None.
         expressions: the new rules, see `hoodie.bucket.index.partition.expressions`; empty: only reports those stored.
-        buckets: of partitions without a rule; None: as before. A table without stored rules must have it, as the number
-            of buckets that all its partitions have now, unless the options say how many they have.
+        buckets: number of buckets of partitions without a rule; None: as before. Required for a table without stored
+            rules, as the present number of buckets of all its partitions, unless the options contain it.
         add: whether the new rules come before those that are stored.
         dry_run: only reports which partitions would change.
 

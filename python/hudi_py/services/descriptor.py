@@ -1,7 +1,7 @@
 """Describes table services, each in one place: how a service is called, when it follows a commit, and when it is due.
 
-`Table`, the command line, `run_service` on Spark, `CALL`, the steps after a commit, what is due, the list of plans, the
-report and the documents read `registry.SERVICES`.
+All users read `registry.SERVICES`: `Table`, the command line, `run_service` on Spark, `CALL`, the steps after a commit,
+the list of what is due, the list of plans, the report and the documentation.
 """
 
 from __future__ import annotations

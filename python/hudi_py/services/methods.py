@@ -117,9 +117,9 @@ class TableServices:
 
         Args:
             name: a name of the table in docs/services.md, which lists the arguments of each service as well.
-            phase: of services with plans: `schedule` only makes a plan; `execute` only runs a pending plan, by default
+            phase: for services with plans: `schedule` only makes a plan; `execute` only runs a pending plan, by default
                 the oldest; None runs the pending plans, then schedules and runs one for what is left.
-            instant: the plan to run or drop, or the instant to roll back, restore to or save.
+            instant: the plan to run or drop, or the instant to roll back, restore or save.
             arguments: arguments of the service; text is parsed where a number or a boolean is expected.
 
         Raises:
@@ -293,7 +293,7 @@ class ServiceMethods(ABC):
         Raises:
             ConfigError: there is no such instant, or it cannot be undone.
             ConflictError: newer commits or plans depend on it, or a savepoint protects it.
-            HistoryCleanedError: what it replaced has been cleaned.
+            HistoryCleanedError: the files that it replaced have been cleaned.
         """
         return self._run_step(ROLLBACK, options, instant, with_newer=with_newer)
 
@@ -355,8 +355,8 @@ class ServiceMethods(ABC):
 
         Args:
             expressions: the rules, see `hoodie.bucket.index.partition.expressions`; empty: only reports those stored.
-            buckets: of partitions without a rule; None: as before. A table without stored rules needs the number that
-                it has now.
+            buckets: number of buckets of partitions without a rule; None: as before. Required for a table without
+                stored rules, as its present number.
             add: whether the rules come before the stored ones, rather than replacing them.
             dry_run: only reports which partitions would change.
 

@@ -1,6 +1,6 @@
 """The life of an action that writes data files: begun, joined by any number of processes, then completed or undone.
 
-An action is carried out in attempts. Its state on the timeline is Apache Hudi's: requested, inflight, completed.
+An action is executed in attempts. Its state on the timeline is Apache Hudi's: requested, inflight, completed.
 Everything else is in the folder of running writes (`owner.claim`). A write is a `WriteTransaction`, the execution of a
 plan a `PlannedAction`.
 """
@@ -131,7 +131,7 @@ class RunningAction(ABC):
 
         Args:
             sidecars: folder of the sidecars; empty if there are none.
-            ids: of the columns, if the table's schema evolves on read.
+            ids: ids of the columns, if the table's schema evolves on read.
             knows_keys: see `TableChange`.
 
         Raises:

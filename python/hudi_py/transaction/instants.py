@@ -81,8 +81,8 @@ def complete(
 
     Everything written before is on disk first, and the completed file is on disk when this returns.
 
-    `action` is that of the pending files: a compaction is passed as such, and becomes a commit. `begun`: the caller has
-    begun it under the lock that it holds.
+    `action`: the action of the pending files; a compaction is passed as such, and becomes a commit. `begun`: the caller
+    has begun it, under a lock that it still holds.
 
     Returns:
         The completed instant, for `Timeline.plus`.

@@ -1,7 +1,7 @@
 """Drops the metadata table when a write switches it off.
 
-Java's readers miss a commit that the metadata table lacks, so the commit that would outdate it also drops it: first the
-properties by which readers trust it, then its folder, then the definitions of its indexes
+Java's readers miss a commit that the metadata table lacks, so the commit that would outdate the metadata table also
+drops it: first the properties that make readers trust it, then its folder, then the definitions of its indexes
 (`HoodieTableMetadataUtil.deleteMetadataTable`, 1.2.0).
 """
 

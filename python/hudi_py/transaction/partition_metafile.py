@@ -65,8 +65,8 @@ def _parquet_footer(pairs: dict[str, str]) -> bytes:
 def check_not_nested(storage: Storage, config: TableConfig, partition: str) -> None:
     """Checks that a new partition neither lies in another nor has another in it.
 
-    Apache Hudi looks for no partition below another (`FileSystemBackedTableMetadata`, 1.2.0): where it lists folders,
-    and in each metadata table that it builds, the inner one would lose its rows.
+    Apache Hudi does not look for partitions below another one (`FileSystemBackedTableMetadata`, 1.2.0): where it lists
+    folders, and in each metadata table that it builds, the inner partition would lose its rows.
 
     Raises:
         ConfigError: it does.

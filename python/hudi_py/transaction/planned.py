@@ -29,7 +29,7 @@ def begin_planned(
 ) -> Iterator[tuple[WriteTransaction, Plan]]:
     """Plans a write, begins it, and plans it again if the timeline has moved in between.
 
-    The first plan is made without the table lock, so that what cannot be written is refused before there is an instant.
+    The first plan is made without the table lock, so that an impossible write is refused before there is an instant.
 
     Args:
         plan: called with the file slices that the write sees. Its exceptions end the write and leave nothing behind.

@@ -99,7 +99,7 @@ class TableSession:
 
         Args:
             config: the properties; by default they are read now.
-            clock: by default one in the table's zone.
+            clock: by default, a clock in the table's time zone.
 
         Raises:
             TableNotFoundError: there is no table.

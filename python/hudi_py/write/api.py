@@ -1,6 +1,6 @@
 """Writes to a table from one process: creates the table if it is absent, runs the operation, and commits.
 
-What `hudi_py.write` and the methods of `Table` do, on an open storage and resolved options.
+Implements `hudi_py.write` and the methods of `Table`, on an open storage and resolved options.
 """
 
 from __future__ import annotations
@@ -291,9 +291,9 @@ def open_or_create(
 
     Args:
         existing: from `existing_table`.
-        rows: those of the write, or their normalised schema.
+        rows: rows of the write, or their normalised schema.
         after: runs after the commit.
-        first: the write, if it makes the table.
+        first: the write, if it creates the table.
 
     Raises:
         TableNotFoundError: a delete without a table.
@@ -343,10 +343,10 @@ def create_table(
 ) -> tuple[TableConfig, bool]:
     """Creates the table at the storage's root, or opens an existing one.
 
-    Of several callers at once one creates; the others open its table.
+    If several callers create the table at once, one succeeds and the others open its table.
 
     Args:
-        options: those of a write, with the table's name.
+        options: options of a write, including the table's name.
         adding: adds properties that no option sets.
 
     Returns:

@@ -2,7 +2,7 @@
 (`HoodieCDCLogger`, `HoodieCDCUtils`, Apache Hudi 1.2.0).
 
 A change log is a log file of CDC blocks beside the new base file, and its commit names it in the file's statistics. It
-exists even if nothing changed: queries take a rewritten file without one for damage.
+exists even if nothing changed, because queries consider a rewritten file without one damaged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Spreads a write over the tasks of an engine: its plan, its tasks and its commit.
 
-Tasks get rows in no order and without a shuffle. If no key is looked up, they write files of their own. All other rows,
-and those too few for a file, are staged as Arrow IPC files, which one process merges and writes at the commit.
+Tasks receive rows in no order and without a shuffle. If no key is looked up, they write files of their own. All other
+rows, and groups of rows too small for a file, are staged as Arrow IPC files, which one process merges and writes at the
+commit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Brings rows to the tasks that write them, by steps in tasks and exchanges of rows between them, and writes whole file
 groups of routed rows.
 
-The steps are those of `hudi_py.write.routing`. An exchange is a shuffle of an engine, or the local disk of one process.
-Rows that an engine has given keep its columns in it, by which it can also sort them into ranges. Rows that were read
-from files of a table travel as parcels instead (`PARCELS`): of types that an engine may lack, and of several kinds.
+The steps are those of `hudi_py.write.routing`. An exchange is a shuffle of an engine, or uses the local disk of one
+process. Rows from an engine keep its columns, so that the engine can also sort them into ranges. Rows that were read
+from files of a table travel as parcels instead (`PARCELS`), because an engine may lack their types, and because there
+are several kinds of them.
 """
 
 from __future__ import annotations

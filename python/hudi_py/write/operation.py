@@ -27,7 +27,7 @@ def effective_operation(operation: Operation, options: Options) -> Operation:
     insert (`HoodieSparkSqlWriter.deduceOperation`, 1.2.0).
 
     Raises:
-        ConfigError: a bulk insert, which looks up no keys, is to drop duplicates.
+        ConfigError: duplicates should be dropped by a bulk insert, which looks up no keys.
     """
     if operation.traits.known is None and operation.traits.replaces is None:
         older = options.get(write_config.DROP_DUPLICATES)

@@ -41,8 +41,8 @@ def redo_on_conflict(
     """Runs a write, and again as a whole after a conflict (`HoodieSparkSqlWriter`, 1.2.0): under a new instant, with a
     new look-up of keys, since the rows of one write must never be based on two states of the table.
 
-    Unlike Apache Hudi it waits before each retry, for a random time that grows, so that writers in conflict do not meet
-    again at once.
+    Unlike Apache Hudi, it waits before each retry, for a random time that grows, so that conflicting writers do not
+    collide again at once.
 
     Args:
         write: undoes what it did when it fails. Its input must be available each time.

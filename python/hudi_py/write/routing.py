@@ -1,13 +1,13 @@
 """Routes the rows of a distributed write to the tasks that write their file groups.
 
-An engine runs these steps over its shuffles. Rows are counted by partition (`count_rows`, `measure`); the numbers only
-choose sizes. Each row is numbered, and for a look-up gets the part of the look-up to which it belongs (`number_rows`).
-After a shuffle by part, which few rows do without, `route_rows` finds the file group of each key, or chooses the file
-to which a new key goes.
-After a second shuffle, by file group, `write_routed` writes file groups whole.
+An engine runs these steps with its shuffles. Rows are counted by partition (`count_rows`, `measure`); the counts only
+determine sizes. Each row is numbered and, for a look-up, gets the part of the look-up to which it belongs
+(`number_rows`). After a shuffle by part, which is skipped for few rows, `route_rows` finds the file group of each key,
+or chooses the file to which a new key goes. After a second shuffle, by file group, `write_routed` writes whole file
+groups.
 
-What rows carry from one step to the next was found for these very rows: nothing depends on two evaluations of the input
-being equal.
+The values that rows carry from one step to the next were computed for these very rows: nothing relies on two
+evaluations of the input being equal.
 """
 
 from __future__ import annotations

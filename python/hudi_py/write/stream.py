@@ -1,7 +1,7 @@
 """Writes batches of streaming queries, each once (`HoodieStreamingSink`, `CommitUtils`, 0.15 and 1.2.0).
 
-A commit notes its batch in the extra metadata: `_hudi_streaming_sink_checkpoint` is a JSON object of the query's
-identifier and the batch id as text. The newest commit that names an identifier has the last batch of its query.
+A commit records its batch in the extra metadata: `_hudi_streaming_sink_checkpoint` is a JSON object of the query's
+identifier and the batch id as text. The newest commit that names an identifier contains the last batch of its query.
 """
 
 from __future__ import annotations

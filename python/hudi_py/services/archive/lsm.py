@@ -1,8 +1,8 @@
 """Writes the history of timeline layout 2: runs of instants, manifests, and the compaction of levels
 (`LSMTimelineWriter`, 1.2.0).
 
-A version of the history becomes visible when `_version_`, which is written last, names its manifest. What a dead
-process wrote before that has no effect; it is overwritten or cleaned. The table lock must be held.
+A version of the history becomes visible when `_version_`, which is written last, names its manifest. Files that a dead
+process wrote before that have no effect; they are overwritten or cleaned. The table lock must be held.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ because an instant without its completed file would look pending; completed file
 timeline never has a hole (HUDI-7207). A process that dies in between leaves instants that are both archived and
 active; the next run removes them from the active timeline.
 
-Replacecommits are archived once the file groups that they replaced are gone, which would count again. Apache Hudi
-relies on what the last clean retained (`ClusteringUtils.getEarliestInstantToRetainForClustering`, 1.2.0). But a clean
-of chosen partitions, a savepoint, a write that was pending then, or a file that could not be deleted leaves replaced
-files behind, whose rows would reappear. And if no file ever becomes superfluous, there is no clean, and nothing would
-be archived. hudi-py looks for the files themselves instead.
+Replacecommits are archived once the file groups that they replaced are gone; otherwise these would count again. Apache
+Hudi relies on what the last clean retained (`ClusteringUtils.getEarliestInstantToRetainForClustering`, 1.2.0). But a
+clean of chosen partitions, a savepoint, a write that was pending then, or a file that could not be deleted leaves
+replaced files behind, whose rows would reappear. And if no file ever becomes superfluous, there is no clean, and
+nothing would be archived. So hudi-py looks for the files themselves.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ class _Archiver:
     def _finish_deletes(self) -> int:
         """Removes from the active timeline the instants that a dead process archived but only began to delete.
 
-        If it had deleted nothing, the same instants are selected again and found in the archive. If it had, an instant
+        If it had deleted nothing, the same instants are selected again and found in the archive. Otherwise, an instant
         lacks its pending files.
         """
         if not _half_deleted(self._timeline, self._states_by_key):

@@ -91,7 +91,7 @@ def _neighbours_to_merge(
 
     Args:
         small: bytes of the buckets that may be merged.
-        count: of all buckets.
+        count: number of all buckets.
         surplus: how many buckets fewer there may be.
     """
     chain, total = [number], small[number]

@@ -83,7 +83,7 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
     """Splits buckets larger than `hoodie.bucket.index.split.threshold`, and merges neighbours smaller than
     `hoodie.bucket.index.merge.threshold`, within `hoodie.bucket.index.min.num.buckets` and `max`.
 
-    Rows keep their meta columns but for the file's name, as the plan says; Apache Hudi gives them new ones.
+    Rows keep their meta columns except for the file name, as the plan says; Apache Hudi gives them new ones.
     """
 
     doing: ClassVar[str] = "resizing buckets"

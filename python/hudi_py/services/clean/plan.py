@@ -52,7 +52,7 @@ def plan_clean(
 
     Args:
         state: the current state, without pending cleans.
-        options: those of the clean, which may differ from those of the context.
+        options: options of the clean, which may differ from those of the context.
         now_ms: milliseconds since the epoch, from which hours are counted.
         groups: only these file groups are cleaned, by default all. Of these, the change logs of all versions go too.
 

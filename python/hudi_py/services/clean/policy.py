@@ -68,8 +68,8 @@ def earliest_to_retain(
 
     Args:
         now_ms: milliseconds since the epoch.
-        zone: of the table's instants.
-        last_earliest: that of the last clean, from which `hoodie.clean.max.commits.to.clean` counts; empty if there
+        zone: time zone of the table's instants.
+        last_earliest: result of the last clean, from which `hoodie.clean.max.commits.to.clean` counts; empty if there
             was none.
         passed_over: pending actions that do not count.
     """

@@ -368,9 +368,9 @@ def _failed_of_tasks(outcomes: Sequence[CleanOutcome]) -> list[set[File]]:
 def _delete_partitions(context: ServiceContext, state: TableState, plan: CleanPlan) -> tuple[str, ...]:
     """Deletes the planned partitions that are empty. The lock must be held, so that no write begins.
 
-    Apache Hudi deletes them with all they contain. hudi-py leaves a partition alone if a write has used it again, and
-    all of them while a write is pending, because it may use them. Pending services do not matter: they write only to
-    partitions whose files they keep.
+    Apache Hudi deletes them with everything that they contain. hudi-py leaves a partition alone if a write has used it
+    again, and leaves all of them alone while a write is pending, because it may use them. Pending services do not
+    matter: they write only to partitions whose files they keep.
     """
     if not plan.partitions_to_delete or not state.config.partition_fields:
         return ()

@@ -201,7 +201,7 @@ class RowOrder:
 
         Args:
             names: columns, in any case, as Spark takes them.
-            schema: of base files, meta columns included.
+            schema: the schema of base files, including meta columns.
 
         Raises:
             ConfigError: there is no such column.

@@ -51,7 +51,7 @@ def plan_clustering(
             commits, which would consider only those that have changed since.
         busy: file groups that other plans have.
         default_size: bytes that a slice without a base file is assumed to write.
-        hour: of the day.
+        hour: hour of the day.
     """
     chosen, missing = choose_partitions(options, sorted(among), hour)
     if on_demand:

@@ -48,7 +48,7 @@ def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tz
 
     Args:
         now: the requested time that the plan would have.
-        zone: of the timeline's times.
+        zone: time zone of the timeline.
     """
     backlog = since_compaction(timeline)
     if backlog is None:

@@ -1,8 +1,8 @@
 """Merges the log files of a slice into one, as a planned service (`HoodieLogCompactionPlanGenerator`,
 `ScheduleCompactionActionExecutor`, `FileGroupReaderBasedAppendHandle`, 1.2.0).
 
-The new log has the result of merging the old ones with each other: one version of each key, and deletes with their
-ordering values. Its blocks name the instants that they replace in later merges (`COMPACTED_BLOCK_TIMES`).
+The new log contains the old ones merged with each other: one version of each key, and deletes with their ordering
+values. Its blocks name the instants that they replace in later merges (`COMPACTED_BLOCK_TIMES`).
 """
 
 from __future__ import annotations

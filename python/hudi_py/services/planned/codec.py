@@ -83,7 +83,7 @@ def slice_of(
     """Returns the files of an operation with their sizes, from `sizes` by path, or else from the storage. `do`: for
     errors.
 
-    The source of a bootstrapped base file is that of the bootstrap index, whatever the plan says.
+    For a bootstrapped base file, the source in the bootstrap index counts, whatever the plan says.
 
     Raises:
         CorruptFileError: a name in the plan is not that of a file of the group, or its partition is none.

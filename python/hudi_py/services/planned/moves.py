@@ -1,7 +1,7 @@
 """Services whose plans are clusterings: rows move to new file groups, in one process or by a shuffle of an engine.
 
-In one process a unit is read once, and its rows wait on the local disk if they are many. An engine may instead read the
-file slices of a unit in tasks of their own, which divide the rows by targets, and write each target in another task.
+One process reads a unit once, and keeps its rows on the local disk if there are many. An engine can instead read the
+file slices of a unit in separate tasks, which divide the rows by targets, and write each target in another task.
 """
 
 from __future__ import annotations

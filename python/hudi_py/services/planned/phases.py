@@ -1,6 +1,6 @@
 """The phases of planned services that write data files: plan, begin, execute units of the plan, commit.
 
-A service says how its plans are stored (`PlanCodec`), what a new plan has, and how one unit of it is carried out.
+A service defines how its plans are stored (`PlanCodec`), what a new plan contains, and how to execute one unit.
 """
 
 from __future__ import annotations
@@ -359,7 +359,7 @@ def _known_sizes(context: ServiceContext, state: TableState, files: Iterable[tup
 def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> InstantTime | None:
     """Removes a pending plan that no process is executing. Idempotent.
 
-    An earlier attempt to execute it is rolled back first. If this process dies in between, the plan is pending and not
+    An earlier attempt to execute it is rolled back first. If this process dies in between, the plan is pending, but not
     begun.
 
     Returns:

@@ -1,9 +1,9 @@
 """Copies the timeline of a table to another layout: active instants, the archive, and the history of the schema.
 
-Everything is copied first, to names that no reader of the table looks at. The table changes with its properties, and
-what it was made of goes last. So a process that dies leaves the old table or the new one, whole; what it left besides
-is in no one's way, and goes with the next change of the version. Apache Hudi moves one file after the other, so that
-readers miss rows meanwhile (`SevenToEightUpgradeHandler`, `EightToSevenDowngradeHandler`, 1.2.0).
+Everything is copied first, to names that no reader of the table uses. The table changes with its properties, and the
+old files are deleted last. So a process that dies leaves either the old table or the new one complete; other leftovers
+do no harm, and the next change of the version removes them. Apache Hudi moves one file after another, so that readers
+miss rows in the meantime (`SevenToEightUpgradeHandler`, `EightToSevenDowngradeHandler`, 1.2.0).
 """
 
 from __future__ import annotations
@@ -203,10 +203,10 @@ class LayoutChange:
 class Completions:
     """Completion times of instants, which layout 2 needs.
 
-    Layout 1 has only modification times of files, which are those of the copy where a table was copied. A write that
-    seems to have completed after a later compaction would put its logs behind that compaction, and count again what it
-    had merged. But in version 6 a compaction is planned only when no earlier write is pending: so writes before it did
-    complete before it.
+    Layout 1 has only modification times of files, and a copied table has those of the copy. A write that seems to have
+    completed after a later compaction would put its logs behind that compaction, and rows that it has already merged
+    would count again. But in version 6, a compaction is planned only if no earlier write is pending, so earlier writes
+    did complete before it.
     """
 
     compactions: Sequence[str] = ()

@@ -165,9 +165,9 @@ def _typed_partitions(config: TableConfig, options: Options) -> str:
 def _merging_of_8(config: TableConfig) -> tuple[str, str]:
     """Returns merge mode and payload class in version 8 for a table of version 6.
 
-    Tables with logs and an ordering field compare it among log records whatever the payload class, so they get event
-    time, as from Apache Hudi. It also takes EventTimeAvroPayload for commit time without logs, which would change which
-    row wins.
+    Tables with logs and an ordering field compare it among log records, whatever the payload class, so they get event
+    time, as in Apache Hudi. Apache Hudi also uses EventTimeAvroPayload for commit time without logs, which would change
+    which row wins.
     """
     payload = config.payload_class
     if payload not in ("", _DEFAULT, _OVERWRITE, _EVENT_TIME):

@@ -1,8 +1,8 @@
 """Detects conflicts before a write is done, by checking the markers of other writes once before each data file.
 
-As `SimpleDirectMarkerBasedDetectionStrategy`, `DirectMarkerBasedDetectionStrategy` and
-`MarkerUtils.getCandidateInstants` (1.2.0): of two writes to a file group the one with the later instant fails.
-Conflicts missed because both began at the same moment are found at the commit as usual.
+Implements `SimpleDirectMarkerBasedDetectionStrategy`, `DirectMarkerBasedDetectionStrategy` and
+`MarkerUtils.getCandidateInstants` (1.2.0): of two writes to a file group, the one with the later instant fails. If both
+began at the same moment, the conflict may be missed, and is found at the commit as usual.
 """
 
 from __future__ import annotations

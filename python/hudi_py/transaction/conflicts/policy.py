@@ -2,8 +2,8 @@
 is not completed if others have changed its file groups since it was made. Also contains the policy of tables with one
 writer at a time.
 
-Writes of hudi-py refuse such file groups while the plan is pending. Those of Apache Hudi may not
-(`SparkAllowUpdateStrategy`, 1.2.0): it then completes the plan, and loses their rows.
+Writes of hudi-py refuse such file groups while the plan is pending. Writes of Apache Hudi may not
+(`SparkAllowUpdateStrategy`, 1.2.0): it then completes the plan and loses their rows.
 """
 
 from __future__ import annotations

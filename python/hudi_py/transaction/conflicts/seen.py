@@ -1,8 +1,8 @@
 """Finds changes by others between the read from which a write was computed and the begin of the write.
 
 A statement whose expressions an engine evaluates reads the table before it begins, and so does a program that writes
-rows it has read. Since the write began later, its own check for conflicts would not see what came in between. Apache
-Hudi (`HoodieSparkSqlWriter`, 1.2.0) chooses the instant of a statement before it evaluates rows.
+rows it has read. The write begins later, so its own conflict check would not see changes in between. Apache Hudi
+(`HoodieSparkSqlWriter`, 1.2.0) chooses the instant of a statement before it evaluates rows.
 """
 
 from __future__ import annotations

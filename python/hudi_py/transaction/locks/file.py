@@ -4,9 +4,10 @@ The lock is a file created only if absent, deleted on release. Java writes a des
 judges a lock by the file's age alone; ours holds the identity of its process, so that a lock whose process is provably
 gone can be broken at once.
 
-The file does not record who has waited longest, so a process that keeps taking the lock could starve the others.
-Those of ours that wait say so in a file beside the lock, and who has just released the lock lets them try first. Apache
-Hudi knows nothing of that: it tries as often as `hoodie.write.lock.client.wait_time_ms_between_retry` says.
+The file does not record who has waited longest, so a process that keeps acquiring the lock could starve the others.
+Waiting processes of hudi-py note that in a file beside the lock, and a process that has just released the lock lets
+them try first. Apache Hudi does not know this file: it tries as often as
+`hoodie.write.lock.client.wait_time_ms_between_retry` says.
 """
 
 from __future__ import annotations

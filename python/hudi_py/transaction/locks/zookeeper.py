@@ -1,7 +1,7 @@
 """The table lock in ZooKeeper, as stored by Curator's `InterProcessMutex` (`BaseZookeeperBasedLockProvider`, 1.2.0).
 
-Every process that wants the lock creates an ephemeral sequential node below `<base path>/<lock key>`; the lowest number
-holds the lock, and every other node waits for its predecessor to go.
+Every process that wants the lock creates an ephemeral sequential node below `<base path>/<lock key>`. The node with the
+lowest number holds the lock, and every other node waits until its predecessor is gone.
 """
 
 from __future__ import annotations

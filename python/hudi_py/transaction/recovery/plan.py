@@ -43,7 +43,7 @@ def plan_rollback(
     the settings say otherwise (`hoodie.rollback.using.markers`).
 
     Args:
-        instant: as it is on the timeline now.
+        instant: the instant in its current state on the timeline.
         restoring: part of a restore: a compaction is removed with its plan, including logs of the slice it opened.
         lister: lists the storage; one with a cache saves a restore from listing again for each instant.
 

@@ -1,8 +1,8 @@
 """Restores a table to a savepoint (`RestorePlanActionExecutor`, `BaseRestoreActionExecutor`, 1.2.0).
 
-A restore is an instant whose plan lists what came after the savepoint, newest first. Each of these instants is undone
-by its own rollback, which stays pending. When all are done, the metadata table is updated once, the restore completes,
-and the rollbacks are removed, as they are part of it. A process that finds a pending restore finishes it, since the
+A restore is an instant whose plan lists the instants after the savepoint, newest first. Each of these is undone by a
+rollback of its own, which stays pending. When all are done, the metadata table is updated once, the restore completes,
+and the rollbacks, which are part of it, are removed. A process that finds a pending restore finishes it, because the
 table is in neither state.
 """
 

@@ -1,9 +1,9 @@
 """Undoes an instant (`BaseRollbackActionExecutor`, `RollbackHelper`, `RollbackHelperV1`, 1.2.0).
 
-A rollback is an instant of its own: its plan lists what to delete, so that any process can finish a killed rollback.
-From table version 8 on all files of the instant are deleted. In version 6 a log file may be shared, so the instant's
-log blocks are undone by a rollback block in a new log file. A completed instant is moved back to inflight before any of
-its files is deleted, so that no reader takes it for complete.
+A rollback is an instant of its own. Its plan lists what to delete, so any process can finish a killed rollback. From
+table version 8 on, all files of the instant are deleted. In version 6, a log file may be shared, so the instant's log
+blocks are undone by a rollback block in a new log file. A completed instant is moved back to inflight before any of its
+files is deleted, so that no reader considers it complete.
 """
 
 from __future__ import annotations

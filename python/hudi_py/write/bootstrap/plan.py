@@ -61,7 +61,7 @@ class BootstrapPlan:
         """Plans a bootstrap.
 
         Args:
-            options: of the new table, with its name.
+            options: options of the new table, including its name.
 
         Raises:
             ConfigError: options contradict each other or the source.
@@ -188,7 +188,7 @@ def _plan_schema(
 ) -> tuple[WriteSchema, bool]:
     """Returns the table's schema, and whether partition columns get the texts of folders that do not name them.
 
-    Columns of folders that no file has are text, as those of Apache Hudi.
+    Columns that only folders name are text, as in Apache Hudi.
 
     Args:
         named_only: whether only folders that name columns give values.

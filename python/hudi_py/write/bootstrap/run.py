@@ -1,8 +1,8 @@
 """Runs a bootstrap: creates a table from files (`SparkBootstrapCommitActionExecutor`, Apache Hudi 1.2.0).
 
-The skeletons are a commit of the instant `00000000000001`, copies of rows one of `00000000000002`. The bootstrap makes
-the table, and takes it back if it fails. What a killed one leaves no other write touches: it is removed by the next
-bootstrap. Nothing of the source is ever written.
+The skeletons are a commit with the instant `00000000000001`, copies of rows one with `00000000000002`. The bootstrap
+creates the table, and removes it if it fails. No other write touches what a killed bootstrap leaves; the next bootstrap
+removes it. The source is never written to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The files from which a table is created, and their rows (`BootstrapUtils`, Apache Hudi 1.2.0).
 
-Apache Hudi takes the files of the deepest folders and leaves others out. Here, files at several levels and files of
-other formats are refused. Names that begin with `.` or `_` are hidden, as for Spark.
+Apache Hudi takes the files of the deepest folders and ignores others. Here, files at several levels and files of other
+formats are refused. Names that begin with `.` or `_` are hidden, as in Spark.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Source:
         """Lists the files below a folder.
 
         Args:
-            storage: of the folder.
+            storage: storage of the folder.
             base: its path or URI, as it was given.
 
         Raises:

@@ -102,8 +102,8 @@ def merge_request(
     """Returns a scan of the table's rows that a merge needs; None if it needs none.
 
     Args:
-        keys: of the source; None: too many to choose files by.
-        partitions: those that the rows of the source are for; None: unknown.
+        keys: keys of the source; None: too many to choose files by.
+        partitions: partitions that the rows of the source ask for; None: unknown.
     """
     columns = [RECORD_KEY, *bound.target_columns]
     if bound.by_source:

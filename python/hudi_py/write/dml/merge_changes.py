@@ -47,7 +47,7 @@ class Changes:
 
         Args:
             places: keys, file groups and partitions of the rows of the table.
-            numbers: of these rows; several rows of the source may delete one.
+            numbers: numbers of these rows; several rows of the source may delete one.
         """
         for number, clause in enumerate(clauses[0]):
             at = np.flatnonzero(clauses[1] == number)

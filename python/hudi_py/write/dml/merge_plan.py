@@ -174,8 +174,8 @@ def _of_source(
 ) -> tuple[Assignment, ...]:
     """Returns fields of the table as computed from rows of the source; empty if one is missing.
 
-    That is the column of the same name, else what a clause sets the field to, if it is of the source alone
-    (`MergeIntoHoodieTableCommand.resolveFieldAssociationsBetweenSourceAndTarget`, 1.2.0).
+    The value is the column of the same name, or else the expression to which a clause sets the field, if it uses only
+    the source (`MergeIntoHoodieTableCommand.resolveFieldAssociationsBetweenSourceAndTarget`, 1.2.0).
     """
     inputs = pa.schema([pa.field(plan.source_alias, pa.struct(list(source)))])
     found = []

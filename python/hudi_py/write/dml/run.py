@@ -144,9 +144,9 @@ def run_statement(
 ) -> WriteResult:
     """Runs a statement as one commit.
 
-    It reads the state of the table that its transaction begins with, so that a change that another writer commits
-    meanwhile to the same file groups is a conflict. A statement that changes nothing makes an empty commit, as in
-    Apache Hudi, unless `hoodie.allow.empty.commit=false`. For other arguments see `write_rows`.
+    It reads the state of the table with which its transaction begins, so that a concurrent commit to the same file
+    groups is a conflict. A statement that changes nothing makes an empty commit, as in Apache Hudi, unless
+    `hoodie.allow.empty.commit=false`. For other arguments see `write_rows`.
 
     Args:
         source: the rows of a merge.

@@ -1,9 +1,9 @@
 """Spreads a statement over the tasks of an engine: its plan, and the steps between the shuffles.
 
 An update or a delete needs no shuffle: the task that reads the rows of a file group writes them. For a merge, tasks
-read the table and the staged source, and send all rows of a key to one task (`SpreadSteps.read`); it matches them, and
-sends what becomes of them to the task that writes their file group (`SpreadSteps.merge`, `run_spread_task`). On their
-way, rows are in `PARCELS` of the kinds `source`, `table` and `located`.
+read the table and the staged source, and send all rows of a key to one task (`SpreadSteps.read`). That task matches
+them, and sends the results to the task that writes their file group (`SpreadSteps.merge`, `run_spread_task`). Between
+tasks, rows travel as `PARCELS` of the kinds `source`, `table` and `located`.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def plan_spread(
     """Plans a statement for the tasks of an engine: chooses its instant and pins the table. Writes nothing.
 
     Args:
-        planned: for the state of the table that was read last.
+        planned: the statement, planned for the state of the table that was read last.
         token: names the files of its source.
         files: the staged source.
         owner_pid: the process whose end ends the write; None: unknown.

@@ -186,8 +186,8 @@ def _check_ordering(context: WriteContext, rows: pa.Table, deletes: Mask) -> Non
 def _token_of_its_own(context: WriteContext) -> str:
     """Returns a write token that only this write uses, for a log that is not named by its own instant.
 
-    Apache Hudi reuses the token of a slice's newest committed log. It would choose the name of a log of ours that is
-    pending or failed, and commit that file, on local file systems by a path that it cannot read afterwards.
+    Apache Hudi reuses the token of a slice's newest committed log. It would choose the name of our pending or failed
+    log, and commit that file, on local file systems under a path that it cannot read afterwards.
     """
     return str(replace(context.task, stage=int(context.transaction.instant[-9:])))  # hour to millisecond: a Java int
 

@@ -1,8 +1,8 @@
 """Rewrites a base file with updates, deletes and new rows (`FileGroupReaderBasedMergeHandle`, `HoodieConcatHandle`,
 Apache Hudi 1.2.0).
 
-The old file is streamed: untouched rows keep their meta columns but for `_hoodie_file_name`, updated ones are compared
-with the stored ones under the table's merge mode, and new rows follow at the end.
+The old file is streamed: untouched rows keep their meta columns except for `_hoodie_file_name`, updated ones are
+compared with the stored ones under the table's merge mode, and new rows follow at the end.
 """
 
 from __future__ import annotations

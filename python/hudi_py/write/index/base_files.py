@@ -2,7 +2,7 @@
 kinds, `HoodieKeyLookupHandle`, Apache Hudi 1.2.0).
 
 Logs are not read: a key that only a log deletes is still in its base file, and is found. Both indexes are exact; key
-ranges and bloom filters only leave out files that cannot hold a key.
+ranges and bloom filters only skip files that cannot contain a key.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Consistent hashing: the bucket index whose buckets are split and merged.
 
-Sources: `HoodieSparkConsistentBucketIndex`, `ConsistentBucketIndexUtils`, Apache Hudi 1.2.0. Unlike those of the simple
-bucket index, the buckets of each partition are stored with the table, in the order of the commits that changed them.
-A bucket keeps its file group, to which nothing can be added once it is replaced. So an overwrite changes the buckets
-as a clustering does: they keep their ranges, and get other file groups. Apache Hudi 1.2.0 writes to the replaced ones.
+Sources: `HoodieSparkConsistentBucketIndex`, `ConsistentBucketIndexUtils`, Apache Hudi 1.2.0. Unlike with the simple
+bucket index, the buckets of each partition are stored with the table, in the order of the commits that changed them. A
+bucket keeps its file group, to which nothing can be added once it is replaced. So an overwrite changes the buckets like
+a clustering: they keep their ranges, and get other file groups. Apache Hudi 1.2.0 writes to the replaced file groups.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class PartitionIndex(Protocol):
         """Tags the rows of one partition.
 
         Args:
-            rows: as `KeyedRows.rows`; keys may repeat.
+            rows: see `KeyedRows.rows`; keys may repeat.
             slices: the latest slices of the partition.
 
         Raises:

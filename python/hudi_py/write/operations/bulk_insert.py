@@ -30,9 +30,9 @@ OPEN_FILES = 64
 def write_new_file_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> list[WriteStat]:
     """Writes incoming rows, in normalised input types and any order of partitions, to new file groups.
 
-    No key is looked up, rows with a delete marker are left out. Memory: `settings.memory_bytes` of rows, those being
-    encoded included, and the column chunk that each thread encodes; to sort rows, all of a partition as well. Files are
-    completed at `packing.max_file_size`.
+    Keys are not looked up, and rows with a delete marker are left out. Memory: `settings.memory_bytes` of rows,
+    including those being encoded, and the column chunk that each thread encodes; to sort rows, also all rows of a
+    partition. Files are completed at `packing.max_file_size`.
 
     Returns:
         One statistic for each file. After an error nothing of the files stays.
@@ -81,7 +81,7 @@ class _Lane:
     queued: int = 0
     """Chunks not yet written."""
     used: int = 0
-    """When it last got a chunk."""
+    """When it last received a chunk."""
     handle: BaseFileHandle | None = None
 
 

@@ -66,7 +66,7 @@ def write_shares(
 
     Args:
         held: the input.
-        names: of the shares; if None, those by which the input is held.
+        names: names of the shares; None: those by which the input is held.
 
     Raises:
         ConflictError: rows belong to file groups that a pending clustering is about to replace.

@@ -1,7 +1,8 @@
 """Tags incoming rows: holds them by share, and finds the file groups of their keys.
 
-Where an index over all partitions finds keys, and merges make a row of two versions, rows are merged on their way: only
-the row that is made says where it goes (`HoodieIndexUtils.mergeForPartitionUpdatesAndDeletionsIfNeeded`, 1.2.0).
+If an index over all partitions finds keys, and merges fold two versions into one row, rows are merged before they are
+placed: only the folded row determines the partition (`HoodieIndexUtils.mergeForPartitionUpdatesAndDeletionsIfNeeded`,
+1.2.0).
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def look_up(
     """Looks up the keys of rows in the index of the write, in one process or in a task.
 
     Args:
-        schema: of the rows; with `PLACE` if they have their places in the input already, which they then keep.
+        schema: schema of the rows; with `PLACE` if they have their places in the input already, which they then keep.
         one_per_key: keep the row of each key that wins within the input.
 
     Raises:

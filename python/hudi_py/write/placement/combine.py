@@ -89,7 +89,7 @@ def made_of_several(
     """Returns the keys with rows in several partitions, and the one row into which the rows of each are folded, by its
     own partition. For tables whose merges fold two versions into one row.
 
-    Apache Hudi puts it into the partition of one of the rows, even where its columns are those of the other.
+    Apache Hudi puts the folded row into the partition of one of the rows, even if its columns are those of another one.
 
     Args:
         held: rows with `PLACE`; the rows that are made have none.

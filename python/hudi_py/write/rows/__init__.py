@@ -91,7 +91,7 @@ class LocatedRows:
 
         Args:
             slices: the latest ones of the partition.
-            alive: as of `TaggedRows`.
+            alive: see `TaggedRows`.
         """
         by_id = {slice_.file_id: slice_ for slice_ in slices}
         encoded = self.file_ids.dictionary_encode()

@@ -3,9 +3,9 @@
 Accepts objects with the Arrow C stream or array interface (PyArrow, Polars, DuckDB, ...), PyArrow datasets and
 scanners, pandas data frames, lazy frames of Polars, lists of dicts, dicts of lists, and iterators over dicts or
 batches. Types that Hudi tables lack are widened if nothing is lost (unsigned and small integers, dictionaries, large
-and view types, timestamps of other units), and refused otherwise. Of Arrow's extension types, `bool8` becomes boolean,
-`json` a string and `uuid` its 16 bytes; others are refused. Of a field's metadata, `hudi_type` stays: it makes a
-VECTOR, VARIANT or BLOB of a new column.
+and view types, timestamps of other units), and refused otherwise. Among Arrow's extension types, `bool8` becomes
+boolean, `json` a string and `uuid` its 16 bytes; others are refused. In a field's metadata, `hudi_type` is kept: it
+turns a new column into a VECTOR, VARIANT or BLOB.
 """
 
 from __future__ import annotations

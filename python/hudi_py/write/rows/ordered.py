@@ -21,7 +21,7 @@ class OrderedRows(TemporaryFiles):
     """Rows of one schema, which come back in the order of some of their columns: ascending, nulls first, equal ones in
     order of arrival. A context manager: leaving it removes its files.
 
-    What exceeds `budget` bytes goes to temporary Arrow IPC files, each of them in order, which are merged.
+    Rows beyond `budget` bytes go to temporary Arrow IPC files, each of which is in order, and which are merged.
     """
 
     def __init__(self, schema: pa.Schema, keys: Sequence[str], budget: int) -> None:

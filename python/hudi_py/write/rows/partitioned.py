@@ -1,7 +1,7 @@
 """Keeps incoming rows by share, in memory up to a budget and on the local disk beyond it.
 
-A share is what is written together: a partition, or a file group or bucket in it. Its name is the partition path,
-followed by NUL and the owner if it is not the whole partition.
+A share consists of the rows that are written together: those of a partition, or of a file group or bucket in it. Its
+name is the partition path, followed by NUL and the owner if it is not the whole partition.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def split_by_partition(batch: pa.RecordBatch, paths: pa.StringArray) -> list[tup
 class PartitionedRows(TemporaryFiles):
     """Rows by partition, of one schema, in order of arrival. A context manager: leaving it removes its files.
 
-    What exceeds `budget` bytes goes to temporary Arrow IPC files, one for each time the budget is reached, in which the
-    batches of a partition lie side by side.
+    Rows beyond `budget` bytes go to temporary Arrow IPC files, one for each time the budget is reached, in which the
+    batches of a partition are adjacent.
     """
 
     def __init__(self, schema: pa.Schema, budget: int) -> None:

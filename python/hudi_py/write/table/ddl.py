@@ -29,7 +29,7 @@ def check_move(path: str, target: str, storage: Storage) -> None:
 
     Args:
         path, target: where they are, and where they go; the same if they stay.
-        storage: of the table.
+        storage: storage of the table.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -169,7 +169,7 @@ def add_partitions(
     metadata table learns of a partition with its first rows.
 
     Args:
-        paths: of the partitions, relative to the table's.
+        paths: paths of the partitions, relative to that of the table.
         if_not_exists: whether folders that are there already stay as they are.
 
     Raises:

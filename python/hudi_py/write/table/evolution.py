@@ -386,7 +386,7 @@ def check_values(batch: pa.RecordBatch) -> None:
     """Refuses values that a column cannot hold although they have the type of the table.
 
     Args:
-        batch: in the table's types, with their `hudi_type`.
+        batch: rows in the table's types, with their `hudi_type`.
 
     Raises:
         SchemaMismatchError: a vector has another length than its column, or a null in it, or a blob has no known type.

@@ -186,7 +186,7 @@ def check_rows(source: Input, schema: WriteSchema, keygen: KeyGenerator) -> None
     that a table's types cannot hold, or with partition values that cannot be a path.
 
     Args:
-        schema: that of the new table.
+        schema: schema of the new table.
     """
     if not source.in_memory:
         return

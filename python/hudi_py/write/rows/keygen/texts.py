@@ -223,7 +223,7 @@ def _why_unreadable(text: str, *, named: bool, alone: bool) -> str:
     """Returns why Apache Hudi 1.2.0 would not read the value back from a path that is not URL-encoded; empty if it
     would.
 
-    `named`: the column's name stands before the value.
+    `named`: the column's name precedes the value.
     """
     if ":" in text:
         return "Apache Hudi cannot read paths with a colon"
