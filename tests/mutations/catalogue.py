@@ -554,8 +554,8 @@ MUTATIONS: Final = (
     Mutation(
         "compaction: a plan of chosen file groups names no partitions that it leaves out",
         CORE + "services/compaction/service.py",
-        "CompactionPlan(tuple(found), left_out)",
-        "CompactionPlan(tuple(found), left_out[:0])",
+        "CompactionPlan(tuple(operations), left_out)",
+        "CompactionPlan(tuple(operations), left_out[:0])",
         "tests/unit/erasure/test_erase.py::test_logs_of_other_file_groups_are_compacted_later",
     ),
     Mutation(
@@ -929,8 +929,8 @@ MUTATIONS: Final = (
     Mutation(
         "index: a table with bucket ids is written to",
         CORE + "write/index/other_indexes.py",
-        "    elif found and all(_BUCKET_ID.match(slice_.file_id) for slice_ in found):\n",
-        "    elif False and all(_BUCKET_ID.match(slice_.file_id) for slice_ in found):\n",
+        "    elif listed and all(_BUCKET_ID.match(slice_.file_id) for slice_ in listed):\n",
+        "    elif False and all(_BUCKET_ID.match(slice_.file_id) for slice_ in listed):\n",
         "tests/unit/write/test_index.py",
     ),
     Mutation(
@@ -1427,7 +1427,7 @@ MUTATIONS: Final = (
     Mutation(
         "routed writes: one file group in two tasks goes unnoticed",
         CORE + "write/distributed.py",
-        "        for partition, file_id in sorted(found & seen):\n",
+        "        for partition, file_id in sorted(groups & seen):\n",
         "        for partition, file_id in ():\n",
         "tests/unit/write/test_routed.py::test_a_file_group_in_two_tasks_is_refused",
     ),

@@ -48,7 +48,7 @@ def own_settings(properties: Mapping[str, str]) -> dict[Option[Any], str]:
     """Reads the options of services among the properties of a table
     (`HoodieSparkSqlWriter.mergeParamsAndGetHoodieConfig`, 1.2.0, takes every property as an option). Invalid values are
     left out with a warning."""
-    found: dict[Option[Any], str] = {}
+    settings: dict[Option[Any], str] = {}
     for key, text in properties.items():
         option = _OWN.get(key)
         if option is None:
@@ -58,8 +58,8 @@ def own_settings(properties: Mapping[str, str]) -> dict[Option[Any], str]:
         except ConfigError as error:
             _log.warning("a property of the table is ignored: %s", first_line(error))
         else:
-            found[option] = text
-    return found
+            settings[option] = text
+    return settings
 
 
 def with_own_settings(options: Options, config: TableConfig) -> Options:

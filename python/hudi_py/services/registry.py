@@ -115,20 +115,20 @@ def _each_due(context: ServiceContext) -> Iterator[Due]:
     state = context.state()
     plans = PendingPlans(state.storage, state.timeline)
     for service in SERVICES.values():
-        found = due_of(service, context, state, plans)
-        if found is not None:
-            yield found
+        due = due_of(service, context, state, plans)
+        if due is not None:
+            yield due
 
 
 def due_of(service: Service[Any], context: ServiceContext, state: TableState, plans: PendingPlans) -> Due | None:
     """Returns what one service would do now; its pending plans come first. Returns None if it has neither plans nor a
     rule."""
-    found = service.due(context, state) if service.due is not None else None
+    due = service.due(context, state) if service.due is not None else None
     planned = [] if service.plans is None else service.planner().planned(plans)
     pending = tuple(plan.time for plan in planned)
     if not pending:
-        return found
-    new = found if found is not None and found.due else Due(service.name, True, "")
+        return due
+    new = due if due is not None and due.due else Due(service.name, True, "")
     planner = service.planner()
     files = sum(planned_files(row) for plan in planned for row in planner.plan_rows(plans, plan))
     num_bytes = sum(planner.plan_bytes(plans, plan) for plan in planned) if isinstance(planner, RewritingService) else 0

@@ -115,9 +115,9 @@ def run_ttl(
     session = context.session.reread()
 
     def choose(view: FileSystemView) -> _Expired:
-        found = _expired(view, options, session.zone)
-        counts = {path: len(view.latest_slices_for_write(path)) for path in found}
-        filled = [path for path in found if counts[path]]  # there is nothing left to drop in others
+        expired = _expired(view, options, session.zone)
+        counts = {path: len(view.latest_slices_for_write(path)) for path in expired}
+        filled = [path for path in expired if counts[path]]  # there is nothing left to drop in others
         if not filled:
             raise NothingToDoError("no partition has expired")
         chosen = tuple(filled[: options.get(services_config.TTL_MAX_PARTITIONS)])

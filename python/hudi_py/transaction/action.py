@@ -52,8 +52,8 @@ class LockedAction:
     @property
     def completed(self) -> Instant | None:
         """The instant if it is completed."""
-        found = self.table.timeline.find(self.instant, self.action)
-        return found if found is not None and found.completed else None
+        instant = self.table.timeline.find(self.instant, self.action)
+        return instant if instant is not None and instant.completed else None
 
     def check_pending(self) -> Instant:
         """Returns the pending instant. Raises ConfigError if there is none."""

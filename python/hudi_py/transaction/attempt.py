@@ -167,9 +167,9 @@ class PlannedAction(RunningAction):
             ConflictError: another attempt is under way.
         """
         session, storage = table.session, table.session.storage
-        found = LockedAction(table, instant, action).check_pending()
-        if found.state is State.INFLIGHT or holder(storage, session.layout, instant, action) is not None:
-            check_dead(session, table.timeline, found, "run")
+        pending = LockedAction(table, instant, action).check_pending()
+        if pending.state is State.INFLIGHT or holder(storage, session.layout, instant, action) is not None:
+            check_dead(session, table.timeline, pending, "run")
             undo_attempt(storage, session.layout, instant, action)
         owner = WriterIdentity(new_writer_id(), process_identity() if local else None)
         begun = cls(session, Attempt(instant, action, table.config, owner))
@@ -260,13 +260,13 @@ class PlannedAction(RunningAction):
 def check_dead(session: TableSession, timeline: Timeline, service: Instant, purpose: str) -> None:
     """Raises ConflictError, whose message begins with "Cannot <purpose>", if a pending table service is running."""
     expiry_ms = session.settings.heartbeat_expiry_ms
-    found = examine(session.storage, timeline, service)
-    if found.dead(expiry_ms):
+    write = examine(session.storage, timeline, service)
+    if write.dead(expiry_ms):
         return
-    age_s = (now_ms() - (found.active_ms or 0)) / 1000
+    age_s = (now_ms() - (write.active_ms or 0)) / 1000
     raise ConflictError(
         f"Cannot {purpose} the {service.action.value} {service.time} of {session.storage.uri}: "
-        f"{found.writer or 'another engine'} is running it, its last sign of life {max(age_s, 0):.0f} s ago; wait "
+        f"{write.writer or 'another engine'} is running it, its last sign of life {max(age_s, 0):.0f} s ago; wait "
         f"until it is done (a dead one counts as failed after {expiry_ms / 1000:.0f} s)",
         instant=service.time,
     )

@@ -62,8 +62,8 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] |
         names = {line for name in files_of_server for line in _marker_names(storage.read(f"{folder}/{name}"))}
     markers: list[Marker] = []
     for name in sorted(names):
-        found = _MARKER.fullmatch(name)
-        if found is None:
+        match = _MARKER.fullmatch(name)
+        if match is None:
             raise CorruptFileError(
                 f"Cannot read the markers of {instant}: {folder} holds {name!r}; expected names "
                 "'<data file>.marker.CREATE|MERGE|APPEND'; with hoodie.rollback.using.markers=false the instant is "
@@ -71,7 +71,7 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] |
                 path=f"{folder}/{name}",
                 instant=instant,
             )
-        markers.append(Marker(found["path"], MarkerType(found["type"])))
+        markers.append(Marker(match["path"], MarkerType(match["type"])))
     return tuple(markers)
 
 

@@ -140,9 +140,9 @@ def _clear_definitions(storage: Storage, config: TableConfig, kept: Collection[s
         return
     except ValueError as error:
         raise CorruptFileError(f"Cannot read the index definitions {path}: {error}; expected JSON") from error
-    found = content.get("indexDefinitions") if isinstance(content, dict) else None
-    left = {name: each for name, each in found.items() if name in kept} if isinstance(found, dict) else {}
-    if found and left != found:
+    definitions = content.get("indexDefinitions") if isinstance(content, dict) else None
+    left = {name: each for name, each in definitions.items() if name in kept} if isinstance(definitions, dict) else {}
+    if definitions and left != definitions:
         storage.put(path, json.dumps({**content, "indexDefinitions": left}, indent=2).encode())
 
 

@@ -43,14 +43,14 @@ def creation_time(storage: Storage, config: TableConfig, partition: str) -> str 
     except FileNotFoundError:
         return None
     if not config.metafiles_in_base_format:
-        found = re.search(rb"(?m)^commitTime *[=:] *(\d+)", content)
+        match = re.search(rb"(?m)^commitTime *[=:] *(\d+)", content)
     else:
         try:
             pairs = pq.read_metadata(io.BytesIO(content)).metadata or {}
         except pa.ArrowInvalid:
             return None
-        found = re.fullmatch(rb"(\d+)", pairs.get(b"commitTime", b""))
-    return None if found is None else found[1].decode()
+        match = re.fullmatch(rb"(\d+)", pairs.get(b"commitTime", b""))
+    return None if match is None else match[1].decode()
 
 
 def _parquet_footer(pairs: dict[str, str]) -> bytes:

@@ -132,8 +132,8 @@ def _check_shared(options: Options, mode: str) -> None:
     provider = options.get(concurrency.LOCK_PROVIDER)
     if mode == concurrency.SINGLE_WRITER or provider not in (None, concurrency.IN_PROCESS_LOCK):
         return
-    found = "is not set" if provider is None else f"= {provider!r} excludes only writers of one process"
+    reason = "is not set" if provider is None else f"= {provider!r} excludes only writers of one process"
     raise ConfigError(
-        f"Cannot write with {concurrency.MODE.key} = {mode!r}: {concurrency.LOCK_PROVIDER.key} {found}; set a "
+        f"Cannot write with {concurrency.MODE.key} = {mode!r}: {concurrency.LOCK_PROVIDER.key} {reason}; set a "
         f"lock that all writers share, such as {concurrency.FILE_SYSTEM_LOCK}, for every writer"
     )

@@ -353,15 +353,15 @@ class WriteTransaction(RunningAction):
             self._heartbeat.stop()
             with self.session.locked(f"roll the write {self.instant} back") as table:
                 timeline = table.timeline
-                found = holder(self.storage, self._layout, self.instant, self.handle.action)
-                ours = found is not None and found.id == self.handle.writer.id
+                owner = holder(self.storage, self._layout, self.instant, self.handle.action)
+                ours = owner is not None and owner.id == self.handle.writer.id
                 begun = timeline.find(self.instant, self.handle.action)
                 if ours and begun is not None and not begun.completed:
                     _log.info("the write %s of %s is given up", self.instant, self.storage.uri)
                     rollback_instant(table, begun)
                 elif ours:
                     forget_write(self.storage, self.instant)
-                elif found is None and begun is None:
+                elif owner is None and begun is None:
                     # nothing has begun it yet, and a late task attempt must not
                     forbid(self.storage, self.instant)
             self._finish_write()

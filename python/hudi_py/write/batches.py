@@ -75,6 +75,6 @@ def abort_stream(path: str, options: Options, stream: str, metadata: MetadataWri
     session = TableSession.of(storage, options, metadata, config=config)
     with session.locked("roll a batch back") as table:
         for instant in table.plans.writes:
-            found = holder(storage, session.layout, instant.time, instant.action)
-            if found is not None and is_of_stream(found.id, stream):
+            owner = holder(storage, session.layout, instant.time, instant.action)
+            if owner is not None and is_of_stream(owner.id, stream):
                 rollback_instant(table, instant)

@@ -133,8 +133,8 @@ class FileContext:
         wanted = self.sidecar.columns if self.sidecar is not None else ()
         if not wanted:
             return ()
-        found = indexed_columns(own_avro_json, names=wanted, meta_columns=self.stored.has_meta)
-        return tuple(column for column in found if column.name in wanted)
+        columns = indexed_columns(own_avro_json, names=wanted, meta_columns=self.stored.has_meta)
+        return tuple(column for column in columns if column.name in wanted)
 
     def reserve(self, rows: int) -> int:
         """Reserves `rows` sequence numbers, which no other row of this process gets. Returns the first one."""

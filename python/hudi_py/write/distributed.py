@@ -412,14 +412,14 @@ def _check_groups(write: DistributedWrite, results: Iterable[TaskResult]) -> Non
         return
     seen: set[tuple[str, str]] = set()
     for result in results:
-        found = {(stat.partition_path, stat.file_id) for stat in result.stats}
-        for partition, file_id in sorted(found & seen):
+        groups = {(stat.partition_path, stat.file_id) for stat in result.stats}
+        for partition, file_id in sorted(groups & seen):
             raise HudiError(
                 f"Cannot commit the write {write.handle.instant} of {write.handle.table_uri}: two tasks have written "
                 f"the file group {file_id} of partition '{partition}'; the engine has split rows that must stay "
                 "together: write with hudi_py.write, or with write_table in a new session"
             )
-        seen |= found
+        seen |= groups
 
 
 def abort_write(write: DistributedWrite) -> None:

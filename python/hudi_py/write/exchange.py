@@ -238,17 +238,17 @@ def _tag_rows(context: WriteContext, operation: Operation, share: Share, rows: p
     if settings.combines and operation.takes_whole_rows:
         table = one_row_per_key(table, settings.merge)
     states = combined(table[STATE.name]).to_numpy()
-    found: tuple[tuple[FileSlice, RowNumbers], ...] = ()
+    known_rows: tuple[tuple[FileSlice, RowNumbers], ...] = ()
     leaving: dict[FileId, RowNumbers] = {}
     positions: dict[FileId, RowNumbers] = {}
     target = share.file_group
     if target is not None:
         leaving = {target: np.flatnonzero(states == LEAVING)}
         known = np.flatnonzero(states >= KNOWN)
-        found = ((share.slices[target], known),) if (states != NEW).any() else ()
+        known_rows = ((share.slices[target], known),) if (states != NEW).any() else ()
         if (states[known] > KNOWN).all() and len(np.unique(states[known])) == len(known):
             positions[target] = states[known]
-    return TaggedRows(table.drop_columns([STATE.name]), found, np.flatnonzero(states == NEW), leaving, positions)
+    return TaggedRows(table.drop_columns([STATE.name]), known_rows, np.flatnonzero(states == NEW), leaving, positions)
 
 
 def _rows_in_order(held: PartitionedRows, group: PartitionPath) -> pa.Table:

@@ -70,10 +70,10 @@ class WriteResult(Spoken):
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> WriteResult:
+    def from_dict(cls, fields: Mapping[str, Any]) -> WriteResult:
         """Returns the result from the output of `to_dict`."""
-        changes = tuple(SchemaChange(**change) for change in found["schema_changes"])
-        return cls(**{**found, "services": tuple(found["services"]), "schema_changes": changes})
+        changes = tuple(SchemaChange(**change) for change in fields["schema_changes"])
+        return cls(**{**fields, "services": tuple(fields["services"]), "schema_changes": changes})
 
 
 def requested_time(instant: str | int | WriteResult) -> str:
@@ -95,16 +95,16 @@ def result_of(
     changes: tuple[SchemaChange, ...] = (),
 ) -> WriteResult:
     """Builds the result of a commit with these statistics."""
-    found = list(stats)
+    files = list(stats)
     return WriteResult(
         instant,
         completion_time,
         operation,
-        num_inserted=sum(stat.num_inserts for stat in found),
-        num_updated=sum(stat.num_updates for stat in found),
-        num_deleted=None if operation == Operation.DELETE_PARTITION else sum(stat.num_deletes for stat in found),
-        num_files=len(found),
-        num_bytes=sum(stat.file_size for stat in found),
+        num_inserted=sum(stat.num_inserts for stat in files),
+        num_updated=sum(stat.num_updates for stat in files),
+        num_deleted=None if operation == Operation.DELETE_PARTITION else sum(stat.num_deletes for stat in files),
+        num_files=len(files),
+        num_bytes=sum(stat.file_size for stat in files),
         schema_changes=changes,
     )
 

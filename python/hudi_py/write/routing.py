@@ -122,8 +122,8 @@ def count_rows(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iter
             rows.update(dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True)))
         elif batch.num_rows:
             rows[""] += batch.num_rows
-    found = {"path": list(rows), "rows": list(rows.values()), "tasks": [1] * len(rows)}
-    yield pa.RecordBatch.from_pydict(found, COUNTED)
+    counted = {"path": list(rows), "rows": list(rows.values()), "tasks": [1] * len(rows)}
+    yield pa.RecordBatch.from_pydict(counted, COUNTED)
 
 
 def measure(
@@ -144,7 +144,7 @@ def measure(
         and sum(row["rows"] for row in counts) <= most
         and sum(row["tasks"] for row in counts) <= _TASKS_OF_A_PARTITION * len(counts)
     )
-    found = []
+    measured = []
     for row in counts:
         path, rows = PartitionPath(row["path"]), row["rows"]
         slices = transaction.view.latest_slices(path) if not operation.overwrites else ()
@@ -152,11 +152,11 @@ def measure(
         touched = sum(each) * min(rows, len(each)) // max(len(each), 1)
         parts = 0 if in_place else -(-rows // most)
         more = {"parts": parts, "record_size": size, "index_groups": groups, "work": touched + rows * size}
-        found.append({**row, **more})
-    if groups and found:
-        whole = groups * Sizes.of(found).index_splits
-        found = [{**row, "parts": 0 if number else whole} for number, row in enumerate(found)]
-    yield pa.RecordBatch.from_pylist(found, MEASURED)
+        measured.append({**row, **more})
+    if groups and measured:
+        whole = groups * Sizes.of(measured).index_splits
+        measured = [{**row, "parts": 0 if number else whole} for number, row in enumerate(measured)]
+    yield pa.RecordBatch.from_pylist(measured, MEASURED)
 
 
 def _index_groups(context: WriteContext, operation: Operation) -> int:
@@ -293,10 +293,10 @@ class Router:
             rows, one = in_one_partition(context, rows), False
         schema = rows[0].rows.schema
         if settings.looks_up(self._operation):
-            with look_up(context, self._operation, _drain_rows(rows), schema, one_per_key=one) as found:
-                for path in found.held.partitions:
+            with look_up(context, self._operation, _drain_rows(rows), schema, one_per_key=one) as looked_up:
+                for path in looked_up.held.partitions:
                     slices = list(context.transaction.view.latest_slices(path))
-                    self.tagged(path, found.tagged(path, slices), routes)
+                    self.tagged(path, looked_up.tagged(path, slices), routes)
             return
         with held_rows(context, _drain_rows(rows), schema) as held:
             losing = losing_keys(held, settings.merge, order=PLACE.name, packed=False) if one else {}
@@ -311,14 +311,14 @@ class Router:
         if path not in self._targets:
             self._targets[path] = self._plan_files(PartitionPath(path))
         targets, ends = self._targets[path]
-        at = np.minimum(np.searchsorted(ends, key_hashes(keys) / 2**32, side="right"), len(targets) - 1)
+        targets_of_rows = np.minimum(np.searchsorted(ends, key_hashes(keys) / 2**32, side="right"), len(targets) - 1)
         owners = (target.file_id or f"{TO_MAKE}{number}" for number, target in enumerate(targets))
-        return [share_name(path, owner) for owner in owners], at
+        return [share_name(path, owner) for owner in owners], targets_of_rows
 
     def _route_new(self, path: str, keys: pa.StringArray, rows: RowNumbers, routes: _Routes) -> None:
-        groups, at = self.new_groups(path, keys)
-        for number in np.unique(at).tolist():
-            routes.add(groups[number], rows[at == number], NEW)
+        groups, targets_of_rows = self.new_groups(path, keys)
+        for number in np.unique(targets_of_rows).tolist():
+            routes.add(groups[number], rows[targets_of_rows == number], NEW)
 
     def _plan_files(self, path: PartitionPath) -> tuple[list[InsertBucket], npt.NDArray[np.float64]]:
         """Plans the files for the maximum number of rows that the partition gets, and the cumulated shares of the rows

@@ -225,9 +225,9 @@ def _key_generator(view: FileSystemView, schema: WriteSchema, options: Options) 
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
     keygen = key_generator(config, schema.avro, names_single_key=named, options=options)
     if keygen.single_key_form_varies and StoredRows.of(config).has_meta:
-        found = _existing_form(view, keygen, schema.arrow)
-        if found is not None:
-            keygen = replace(keygen, names_single_key=found)
+        names_fields = _existing_form(view, keygen, schema.arrow)
+        if names_fields is not None:
+            keygen = replace(keygen, names_single_key=names_fields)
     _check_keys(config, keygen, schema, options)
     return keygen
 

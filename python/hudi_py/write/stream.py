@@ -125,9 +125,9 @@ def last_batch(storage: Storage, timeline: Timeline, identifier: str) -> Batch |
             metadata = read_commit_metadata(storage, timeline.layout, instant)
         except FileNotFoundError:  # archived meanwhile, and so are those before it
             return None
-        found = batch_of(metadata, identifier, instant.time)
-        if found is not None:
-            return found
+        batch = batch_of(metadata, identifier, instant.time)
+        if batch is not None:
+            return batch
     return None
 
 
@@ -148,9 +148,9 @@ def last_archived_batch(storage: Storage, config: TableConfig, identifier: str) 
         )
         for entry in reversed(some):
             context = f"the archived {entry.action.value} {entry.time} of {storage.uri}"
-            found = batch_of(decode_commit_metadata(entry.metadata or b"", context), identifier, entry.time)
-            if found is not None:
-                return found
+            batch = batch_of(decode_commit_metadata(entry.metadata or b"", context), identifier, entry.time)
+            if batch is not None:
+                return batch
     return None
 
 

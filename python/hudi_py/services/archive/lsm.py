@@ -224,8 +224,8 @@ Key = tuple[str, Action]
 def archived_keys(storage: Storage, config: TableConfig, folder: str, instants: Sequence[Instant]) -> set[Key]:
     """Returns those of some instants, sorted by time, that are already in the history."""
     query = ArchiveQuery(instants[0].time, instants[-1].time)
-    found = read_history(storage, folder, query, sorted_runs=made_in_layout_2(config))
-    return {(instant.time, instant.action) for instant in found}
+    archived = read_history(storage, folder, query, sorted_runs=made_in_layout_2(config))
+    return {(instant.time, instant.action) for instant in archived}
 
 
 def add_to_history(

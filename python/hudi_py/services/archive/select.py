@@ -136,7 +136,7 @@ def _commits_to_archive(
     limit = min(_all_limits(timeline, options, facts), default=None)
     beyond = options.get(config.ARCHIVE_BEYOND_SAVEPOINT)
     savepoints = [instant.time for instant in timeline.completed if instant.action is Action.SAVEPOINT]
-    found: list[Instant] = []
+    archivable: list[Instant] = []
     for instant in completed:
         if limit is not None and instant.time >= limit.time:
             break
@@ -144,12 +144,12 @@ def _commits_to_archive(
             continue
         if savepoints and not beyond and instant.time >= savepoints[0]:
             break
-        found.append(instant)
+        archivable.append(instant)
     # Everything before the first commit without a savepoint counts as archived, so at least one such commit must stay
     regular = sum(1 for instant in completed if instant.time not in savepoints)
-    found = found[: min(len(completed) - low, regular - 1)]
-    if found:
-        return found, ""
+    archivable = archivable[: min(len(completed) - low, regular - 1)]
+    if archivable:
+        return archivable, ""
     saved = [_Limit(time, "it has a savepoint") for time in savepoints[:1]]
     return [], _describe_limit(min(saved if limit is None else [limit, *saved]))
 
@@ -230,9 +230,9 @@ def _limits_of_data(facts: ArchiveConstraints, options: Options) -> list[_Limit]
 def _surplus_actions(timeline: Timeline, low: int, high: int) -> Iterator[Instant]:
     """Yields all but the newest `low` cleans if there are more than `high`, and likewise rollbacks (layout 1)."""
     for action in _CLEANS_AND_ROLLBACKS:
-        found = [instant for instant in timeline.completed if instant.action is action]
-        if len(found) > high:
-            yield from found[: len(found) - low]
+        instants = [instant for instant in timeline.completed if instant.action is action]
+        if len(instants) > high:
+            yield from instants[: len(instants) - low]
 
 
 def _instants_before(instants: Sequence[Instant], limits: Sequence[_Limit]) -> list[Instant]:

@@ -175,8 +175,8 @@ class _Archiver:
             if self._timeline.layout.has_completion_times:
                 check_history(storage, self._config)
         self._remove_markers(selection.instants)
-        for at in range(0, len(selection.instants), _INSTANTS_AT_ONCE):
-            report = self.archive(selection.instants[at : at + _INSTANTS_AT_ONCE], report)
+        for start in range(0, len(selection.instants), _INSTANTS_AT_ONCE):
+            report = self.archive(selection.instants[start : start + _INSTANTS_AT_ONCE], report)
         if report.num_instants and self._timeline.layout.has_completion_times:
             levels = lsm.compact_levels(
                 storage,
@@ -314,14 +314,14 @@ def _last_metadata_compaction(storage: Storage) -> str | None:
 def _instants_undone(state: TableState) -> list[str]:
     """Returns the instants that pending rollbacks undo, and the savepoints of pending restores."""
     plans = PendingPlans(state.storage, state.timeline)
-    found: list[str] = []
+    undone: list[str] = []
     for instant in plans.of(Action.ROLLBACK):
         undoing = plans.rollback(instant)
-        found.append(undoing.instant if undoing is not None else instant.time)
+        undone.append(undoing.instant if undoing is not None else instant.time)
     for instant in plans.of(Action.RESTORE):
         restoring = plans.restore(instant)
-        found.append(restoring.savepoint if restoring is not None else instant.time)
-    return [time for time in found if time]
+        undone.append(restoring.savepoint if restoring is not None else instant.time)
+    return [time for time in undone if time]
 
 
 def _half_deleted(timeline: Timeline, states: Mapping[Key, Sequence[Instant]]) -> bool:
@@ -334,10 +334,10 @@ def _half_deleted(timeline: Timeline, states: Mapping[Key, Sequence[Instant]]) -
 
 def _states_by_key(timeline: Timeline) -> dict[Key, list[Instant]]:
     """Groups the state files of each instant, requested first."""
-    found: dict[Key, list[Instant]] = {}
+    states: dict[Key, list[Instant]] = {}
     for file in timeline.files:
-        found.setdefault(_key_of(file), []).append(file)
-    return found
+        states.setdefault(_key_of(file), []).append(file)
+    return states
 
 
 def _key_of(instant: Instant) -> Key:

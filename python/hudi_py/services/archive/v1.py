@@ -85,8 +85,8 @@ def encode_entries(entries: Sequence[Mapping[str, Any]], batch_size: int) -> Ite
     arrow = _avro_types()[2]
     columns = [pa.array([entry.get(field.name) for entry in entries], field.type) for field in arrow]
     values = encode_values(pa.RecordBatch.from_arrays(columns, schema=arrow), record_schema(SCHEMA_NAME)).to_pylist()
-    for at in range(0, len(values), batch_size):
-        block = values[at : at + batch_size]
+    for start in range(0, len(values), batch_size):
+        block = values[start : start + batch_size]
         parts = [struct.pack(">ii", _BLOCK_VERSION, len(block))]
         for value in block:
             parts += (struct.pack(">i", len(value)), value)
@@ -191,13 +191,13 @@ def archived_keys(storage: Storage, folder: str, instants: Sequence[Instant]) ->
     Only a process that died before it deleted what it had archived leaves such instants; they are in the newest files.
     """
     first, last = instants[0].time, instants[-1].time
-    found: set[Key] = set()
+    keys: set[Key] = set()
     for _, file in reversed(archive_files(storage, folder)):
         states = archived_states(storage, file, since=first, until=last)
         if not states:
             break
-        found.update((time, action) for time, action, state in states if state is State.COMPLETED)
-    return found
+        keys.update((time, action) for time, action, state in states if state is State.COMPLETED)
+    return keys
 
 
 def add_to_archive(

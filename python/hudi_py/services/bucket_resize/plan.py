@@ -188,9 +188,9 @@ class BucketGroup:
 def bucket_groups(plan: ClusteringPlan) -> Iterator[BucketGroup]:
     """Yields the changes of a plan's groups to buckets."""
     for group in plan.groups:
-        found = BucketGroup.of(group)
-        if found is not None:
-            yield found
+        buckets = BucketGroup.of(group)
+        if buckets is not None:
+            yield buckets
 
 
 def changes_buckets(plan: ClusteringPlan) -> bool:

@@ -91,8 +91,8 @@ def delete_files(
 
 def _sizes_in(storage: Storage, partition: str, files: Sequence[File]) -> Mapping[File, int]:
     if len(files) < _LIST_FROM:
-        found = ((file, storage.stat(join_path(*file))) for file in files)
-        return {file: info.size for file, info in found if info is not None}
+        files_with_stat = ((file, storage.stat(join_path(*file))) for file in files)
+        return {file: info.size for file, info in files_with_stat if info is not None}
     wanted: Collection[str] = {name for _, name in files}
     return {(partition, info.name): info.size for info in storage.list(partition) if info.name in wanted}
 

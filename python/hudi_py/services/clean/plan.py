@@ -175,8 +175,8 @@ class _Planner:
         """Returns the slices of a file group that may go, and whether the file group remains."""
         replaced_at = self._view.replaced.get((partition, file_id))
         if replaced_at is None:
-            found = self._by_versions if self._earliest is None else self._by_commits
-            return found(partition, file_id, slices), True
+            policy = self._by_versions if self._earliest is None else self._by_commits
+            return policy(partition, file_id, slices), True
         if self._earliest is not None and replaced_at >= self._earliest:
             return [], True
         return [slice_ for slice_ in slices if not self._is_guarded(partition, file_id, slice_)], False
@@ -262,10 +262,10 @@ class _Planner:
 
         The storage is listed, because the metadata table does not show the files of running writes.
         """
-        found = self._storage_lister.files(PartitionPath(partition))
-        if not found and (self._view.lister.is_storage or partition not in self._view.partitions()):
+        listed = self._storage_lister.files(PartitionPath(partition))
+        if not listed and (self._view.lister.is_storage or partition not in self._view.partitions()):
             return False  # an earlier clean deleted it
-        return all(info.name in going for info in found if is_data_file(info.name))
+        return all(info.name in going for info in listed if is_data_file(info.name))
 
 
 def needed_files(
@@ -275,7 +275,7 @@ def needed_files(
     slice."""
     view = context.view(state)
     slicer = Slicer(view)
-    found: set[tuple[str, str]] = set(guards.clustering)
+    needed: set[tuple[str, str]] = set(guards.clustering)
     for partition in partitions:
         names = [info.name for info in view.lister.files(PartitionPath(partition))]
         for file_id, slices in slicer.groups(partition, names).items():
@@ -284,8 +284,8 @@ def needed_files(
             for slice_ in slices:
                 kept = not guards.savepointed.isdisjoint(slice_.names)
                 if kept or (visible and slice_ is newest) or guards.needs(partition, file_id, slice_.base_instant):
-                    found.update((partition, name) for name in slice_.names)
-    return found
+                    needed.update((partition, name) for name in slice_.names)
+    return needed
 
 
 def _chosen_partitions(

@@ -189,14 +189,14 @@ def changed_partitions(
         for commit in state.timeline.write_completed
         if commit.time < earliest.time and (commit.time >= since or (commit.completion_time or "") > instant.time)
     ]
-    found = {partition.partition_path for partition in metadata.partitions if partition.failed}
+    partitions = {partition.partition_path for partition in metadata.partitions if partition.failed}
 
     def touched(commit: Instant) -> set[str]:
         content = read_commit_metadata(state.storage, state.timeline.layout, commit, may_be_empty=True)
         return _superseded_partitions(content, commit.action, state.config)
 
     try:
-        return found.union(*when_remote(state.storage, touched, commits))
+        return partitions.union(*when_remote(state.storage, touched, commits))
     except FileNotFoundError:  # a commit was archived since it was listed
         return None
 

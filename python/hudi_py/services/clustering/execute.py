@@ -103,9 +103,9 @@ def write_in_order(
             held.add(keyed)
         if held is None:
             return []
-        found = (batch.select(unit.files.keyed_schema.names) for batch in held.batches())
+        batches = (batch.select(unit.files.keyed_schema.names) for batch in held.batches())
         max_rows = None if max_bytes is None else -(-held.num_rows // max(outputs, 1))
-        return unit.written(found, max_bytes=max_bytes, max_rows=max_rows, file_id=file_id)
+        return unit.written(batches, max_bytes=max_bytes, max_rows=max_rows, file_id=file_id)
 
 
 def _with_sort_keys(order: RowOrder, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -238,8 +238,10 @@ class RowOrder:
     def keys(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """Returns the columns by which Arrow sorts rows, under names that no column of a table has."""
         columns = [_decode_dictionary(batch.column(name)) for name in self.columns]
-        found = list(map(_as_comparable, columns)) if self.layout == LINEAR else [_CURVES[self.layout](columns)]
-        return dict(zip(self.key_names, found, strict=True))
+        columns_of_keys = (
+            list(map(_as_comparable, columns)) if self.layout == LINEAR else [_CURVES[self.layout](columns)]
+        )
+        return dict(zip(self.key_names, columns_of_keys, strict=True))
 
 
 def _hash_order(schema: pa.Schema, name: str) -> int:

@@ -186,15 +186,15 @@ def changed_partitions(state: TableState) -> set[str] | None:
     if last is None:
         return None
     plan = _plan_of(state, last)
-    found = set(() if plan is None else plan.missing_partitions or ())
+    partitions = set(() if plan is None else plan.missing_partitions or ())
     for instant in _commits_beside(state, last):
         try:
             metadata = read_commit_metadata(state.storage, state.timeline.layout, instant)
         except FileNotFoundError:  # archived since it was listed
             return None
         if not metadata.compacted:
-            found.update(stat.partition_path for stat in metadata.stats)
-    return found
+            partitions.update(stat.partition_path for stat in metadata.stats)
+    return partitions
 
 
 def _commits_beside(state: TableState, last: Instant) -> Iterator[Instant]:

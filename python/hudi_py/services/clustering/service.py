@@ -307,10 +307,10 @@ def _find_due(context: ServiceContext, _: TableState) -> Due | None:
     service = _after_commits(context.options)
     if service is None:
         return None
-    found = service.preview(context)
-    count = len(found.rows)
-    groups = f"{counted(count, 'file group')} to join or sort" if count else found.reason
-    return Due("clustering", bool(count), groups, files=count, num_bytes=found.num_bytes)
+    preview = service.preview(context)
+    count = len(preview.rows)
+    groups = f"{counted(count, 'file group')} to join or sort" if count else preview.reason
+    return Due("clustering", bool(count), groups, files=count, num_bytes=preview.num_bytes)
 
 
 CLUSTERING: Final = Service(

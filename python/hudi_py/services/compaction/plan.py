@@ -162,13 +162,13 @@ def _is_recent(partition: str, days: int, today: date) -> bool:
 def _parse_day(partition: str) -> tuple[int, int, int]:
     """Parses year, month and day of a partition path `yyyy/MM/dd`, with or without column names."""
     path = re.sub(r"/.*?=", "/", re.sub(r".*?=", "", partition, count=1)) if "=" in partition else partition
-    found = _DATE.match(path)
-    if found is None:
+    match = _DATE.match(path)
+    if match is None:
         raise ConfigError(
             f"Cannot plan a compaction by days: partition '{partition}' is not a date; supported: partitions "
             f"yyyy/MM/dd; choose another strategy ({config.STRATEGY.key})"
         )
-    year, month, day = found.groups()
+    year, month, day = match.groups()
     return int(year), int(month), int(day)
 
 
@@ -281,12 +281,12 @@ def partitions_to_consider(storage: Storage, timeline: Timeline, view: FileSyste
         return list(view.partitions())
     last = compactions[-1]
     start = min(i.time for i in compactions if (i.completion_time or i.time) >= last.time)
-    found: set[str] = set()
+    partitions_found: set[str] = set()
     for instant in (i for i in compactions if i.time >= start):
         plan = compaction_plan(storage, timeline.layout, instant.time, Action.COMPACTION)
         if plan is None:
             return list(view.partitions())
-        found.update(plan.missing_partitions or ())
+        partitions_found.update(plan.missing_partitions or ())
     for instant in timeline.write_completed:
         completion = instant.completion_time or instant.time
         if instant.action is Action.COMMIT or not start <= completion < now:
@@ -295,8 +295,8 @@ def partitions_to_consider(storage: Storage, timeline: Timeline, view: FileSyste
             metadata = read_commit_metadata(storage, timeline.layout, instant)
         except FileNotFoundError:  # archived since it was listed
             return list(view.partitions())
-        found.update(stat.partition_path for stat in metadata.stats)
-    return sorted(found)
+        partitions_found.update(stat.partition_path for stat in metadata.stats)
+    return sorted(partitions_found)
 
 
 def busy_groups(

@@ -225,12 +225,14 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
         bloom=settings.bloom,
         layout=settings.layout,
     )
-    at = settings.schema.get_field_index(FILE_NAME)
+    file_name_index = settings.schema.get_field_index(FILE_NAME)
     name = pa.scalar(task.file_name, pa.string())
     with writer, SliceReader(task.storage, Split.of(spec, task.slice), counts=counts, watch=task.watch) as reader:
         for batch in reader.rows():
-            if at >= 0:
-                batch = batch.set_column(at, settings.schema.field(at), pa.repeat(name, batch.num_rows))
+            if file_name_index >= 0:
+                batch = batch.set_column(
+                    file_name_index, settings.schema.field(file_name_index), pa.repeat(name, batch.num_rows)
+                )
             writer.write(batch)
         summary = writer.close()
     logs = CompactedLogs(

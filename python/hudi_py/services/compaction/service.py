@@ -265,7 +265,7 @@ class Compaction(LogRewriting):
         scope = CompactionScope(chosen, busy, max_file_size(config, options))
         if self.groups is not None:
             among = self.groups
-            found = operations_of(
+            operations = operations_of(
                 view,
                 sorted({partition for partition, _ in among}),
                 scope,
@@ -273,7 +273,11 @@ class Compaction(LogRewriting):
             )
             # it leaves file groups out in any partition, which an incremental plan would not consider again
             left_out = tuple(map(str, view.partitions()))
-            return Chosen(chosen, CompactionPlan(tuple(found), left_out) if found else None, "" if found else _NO_LOGS)
+            return Chosen(
+                chosen,
+                CompactionPlan(tuple(operations), left_out) if operations else None,
+                "" if operations else _NO_LOGS,
+            )
         plan = plan_compaction(
             view,
             partitions_to_consider(storage, timeline, view, chosen) if incremental else list(view.partitions()),
@@ -287,13 +291,13 @@ class Compaction(LogRewriting):
         return Chosen(chosen, plan)
 
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
-        found = RewriteSettings.of(state, context.options, as_of=instant)
-        schema = found.extra[SCHEMA_KEY]
+        settings = RewriteSettings.of(state, context.options, as_of=instant)
+        schema = settings.extra[SCHEMA_KEY]
         wanted = context.session.metadata.sidecar(state.config, schema)
         if wanted is None or not wanted.columns:
-            return found
+            return settings
         columns = indexed_columns(schema, names=wanted.columns)
-        return replace(found, range_columns=tuple(column for column in columns if column.name in wanted.columns))
+        return replace(settings, range_columns=tuple(column for column in columns if column.name in wanted.columns))
 
     def execute_unit(self, context: ServiceContext, planned: CompactionSlice) -> UnitOutcome:
         return UnitOutcome(planned.number, (compact_slice(context, planned, self.rewrite or rewrite_slice),))

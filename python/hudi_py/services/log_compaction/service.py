@@ -223,8 +223,8 @@ def _write_blocks(
         HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(dict.fromkeys(block.instant_time or "" for block in log.blocks)),
     }
     avro, merge = json.loads(settings.avro_json), settings.logs.merge
-    for found in log.parts(settings.schema):
-        records = found if not merge.key_fields else replace(found, rows=_without_keys(found.rows))
+    for part in log.parts(settings.schema):
+        records = part if not merge.key_fields else replace(part, rows=_without_keys(part.rows))
         written.records += len(records.winners.ids)
         written.keys += len(records)
         for piece in _data_blocks(records, header, avro, options, written):
@@ -239,8 +239,8 @@ def _write_blocks(
 
 def _without_keys(rows: pa.Table) -> pa.Table:
     """Removes the record keys from rows of a table whose files do not store them; they were computed."""
-    at = rows.schema.get_field_index(RECORD_KEY)
-    return rows.set_column(at, rows.schema.field(at), pa.nulls(rows.num_rows, pa.string()))
+    key_index = rows.schema.get_field_index(RECORD_KEY)
+    return rows.set_column(key_index, rows.schema.field(key_index), pa.nulls(rows.num_rows, pa.string()))
 
 
 def _data_blocks(

@@ -93,15 +93,15 @@ def slice_of(
     check_partition(partition, f"{do} {storage.uri} by its plan")
     base: BaseFile | None = None
     if operation.base_file is not None:
-        found = parse_base_file_name(operation.base_file)
-        if found is None or found.file_id != operation.file_id:
+        base_name = parse_base_file_name(operation.base_file)
+        if base_name is None or base_name.file_id != operation.file_id:
             raise _misnamed_error(storage, operation, operation.base_file, do)
         size = _size_of(storage, join_path(partition, operation.base_file), sizes, do)
         source = None
-        if found.instant == METADATA_INSTANT:
+        if base_name.instant == METADATA_INSTANT:
             sources = load_bootstrap_sources(storage, context.session.config, context.session.bootstrap)
-            source = sources.get((partition, found.file_id))
-        base = BaseFile(partition, found, size, source)
+            source = sources.get((partition, base_name.file_id))
+        base = BaseFile(partition, base_name, size, source)
     logs = []
     for name in operation.log_files:
         log = parse_log_file_name(name)

@@ -257,8 +257,8 @@ class MovingService(
         with PlannedAction(context.session, work.attempt) as running:
             for part, unit in self._open_units(context, work, running, parts):
                 for batch in unit.rows(part.slice):
-                    found = self.divide(unit.settings, unit.planned.unit, bounds[part.unit], batch)
-                    for target, rows in found:
+                    divided = self.divide(unit.settings, unit.planned.unit, bounds[part.unit], batch)
+                    for target, rows in divided:
                         yield from parcels(f"{part.unit}/{target}", "", pa.Table.from_batches([rows]))
 
     def write_parts(

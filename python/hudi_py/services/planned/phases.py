@@ -319,14 +319,14 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
             ConflictError: a write has changed a file group that the plan replaces.
             RolledBackError: the attempt was given up in the meantime.
         """
-        found = {outcome.task: outcome for outcome in outcomes}
-        check_executed(context, str(work.attempt), work, found.keys())
+        by_task = {outcome.task: outcome for outcome in outcomes}
+        check_executed(context, str(work.attempt), work, by_task.keys())
         replaced: dict[str, list[str]] = defaultdict(list)
-        for partition, file_id in sorted(group for each in found.values() for group in each.replaced):
+        for partition, file_id in sorted(group for each in by_task.values() for group in each.replaced):
             replaced[partition].append(file_id)
         metadata = CommitMetadata(
             operation=self.operation,
-            stats=tuple(stat for task in sorted(found) for stat in found[task].stats),
+            stats=tuple(stat for task in sorted(by_task) for stat in by_task[task].stats),
             extra=self.commit_extra(work),
             compacted=self.action in COMPACTIONS,
             replaced={partition: tuple(file_ids) for partition, file_ids in replaced.items()},
@@ -371,11 +371,11 @@ def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> Ins
     table = table.reread()
     storage, timeline = table.session.storage, table.timeline
     rollback: InstantTime | None = None
-    for found in timeline.pending:
-        if (found.time, found.action) != (instant, action):
+    for pending in timeline.pending:
+        if (pending.time, pending.action) != (instant, action):
             continue
-        if found.state is State.INFLIGHT or _is_recorded(table, instant):
-            rollback = InstantTime(rollback_instant(table, found).start_time)
+        if pending.state is State.INFLIGHT or _is_recorded(table, instant):
+            rollback = InstantTime(rollback_instant(table, pending).start_time)
     forget_write(storage, instant)
     remove_pending(storage, timeline.layout, instant, action)
     return rollback

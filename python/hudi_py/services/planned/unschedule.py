@@ -65,19 +65,19 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
     with recovered(context.session, purpose) if by_name else context.locked(purpose) as table:
         timeline = table.timeline
         context.progress.phase(f"dropping the plan {instant}")
-        found, service = _find_plan(context, table, instant)
-        if found.action is Action.CLEAN and found.state is State.INFLIGHT:
+        plan, service = _find_plan(context, table, instant)
+        if plan.action is Action.CLEAN and plan.state is State.INFLIGHT:
             raise ConflictError(
                 f"Cannot unschedule the clean {instant} of {context.storage.uri}: it has begun to delete files, which "
                 "cannot be undone; run it to completion",
-                instant=found.time,
+                instant=plan.time,
             )
-        if found.state is State.INFLIGHT:
-            check_dead(context.session, timeline, found, "unschedule")
-        if by_name and found.action is Action.COMPACTION:
-            _check_logs(context, found)
-        rollback = remove_plan(table, found.time, found.action)
-    return UnscheduleReport("unschedule", found.time, plan=service, rollback=rollback)
+        if plan.state is State.INFLIGHT:
+            check_dead(context.session, timeline, plan, "unschedule")
+        if by_name and plan.action is Action.COMPACTION:
+            _check_logs(context, plan)
+        rollback = remove_plan(table, plan.time, plan.action)
+    return UnscheduleReport("unschedule", plan.time, plan=service, rollback=rollback)
 
 
 def _find_plan(context: ServiceContext, table: LockedTable, instant: str) -> tuple[Instant, str]:
@@ -114,12 +114,12 @@ def _check_logs(context: ServiceContext, plan: Instant) -> None:
         names = ((info.path, parse_log_file_name(info.name)) for info in lister.files(partition))
         return [path for path, name in names if name is not None and name.instant == plan.time]
 
-    found = [path for paths in in_threads(named, lister.partitions()) for path in paths]
-    if found:
+    logs = [path for paths in in_threads(named, lister.partitions()) for path in paths]
+    if logs:
         raise ConflictError(
-            f"Cannot unschedule the compaction {plan.time} of {context.storage.uri}: {len(found)} log files written "
-            f"since, such as {found[0]}, are named after it (table version 6), and their rows would no longer be "
+            f"Cannot unschedule the compaction {plan.time} of {context.storage.uri}: {len(logs)} log files written "
+            f"since, such as {logs[0]}, are named after it (table version 6), and their rows would no longer be "
             "found; run it, or restore an earlier savepoint",
-            path=found[0],
+            path=logs[0],
             instant=plan.time,
         )

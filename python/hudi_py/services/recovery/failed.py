@@ -42,13 +42,13 @@ def roll_back_failed(context: ServiceContext, instant: str | None = None) -> Und
         LockError: the table lock could not be acquired in time.
     """
     state = context.state()
-    found = _pending_actions(context, state)
-    reason = _why_not(context, found)
+    pending_actions = _pending_actions(context, state)
+    reason = _why_not(context, pending_actions)
     if reason:
         return UndoReport(_SERVICE, None, reason=reason)
     after = recover_failed_writes(context.session)
     there = {(pending.time, pending.action.comparable) for pending in after.pending}
-    gone = tuple(dead for dead in found.dead if (dead.time, dead.action.comparable) not in there)
+    gone = tuple(dead for dead in pending_actions.dead if (dead.time, dead.action.comparable) not in there)
     undone = tuple(dead.time for dead in reversed(gone) if dead.action not in _RECOVERIES)
     newest = _newest_recovery(after)
     if not gone or newest is None:
@@ -64,33 +64,33 @@ def _pending_actions(context: ServiceContext, state: TableState) -> _Pending:
     return _Pending(dead, tuple(instant for instant in every if instant not in dead))
 
 
-def _why_not(context: ServiceContext, found: _Pending) -> str:
+def _why_not(context: ServiceContext, pending: _Pending) -> str:
     """Returns why nothing can be rolled back now; empty if something can."""
-    if not found.dead:
-        running = f"; {counted(len(found.living), 'write')} under way" if found.living else ""
+    if not pending.dead:
+        running = f"; {counted(len(pending.living), 'write')} under way" if pending.living else ""
         return f"no write has failed{running}"
     if context.session.settings.keeps_failed_writes:
         return f"{concurrency.FAILED_WRITES.key} keeps failed writes"
-    if found.living and context.session.conflicts.one_at_a_time:
-        first = found.living[0]
+    if pending.living and context.session.conflicts.one_at_a_time:
+        first = pending.living[0]
         return f"the {first.action.value} {first.time} is under way, after which the next write rolls them back"
     return ""
 
 
 def _newest_recovery(timeline: Timeline) -> Instant | None:
-    found = [instant for instant in timeline.completed if instant.action in _RECOVERIES]
-    return found[-1] if found else None
+    recoveries = [instant for instant in timeline.completed if instant.action in _RECOVERIES]
+    return recoveries[-1] if recoveries else None
 
 
 def _find_due(context: ServiceContext, state: TableState) -> Due | None:
     if not state.timeline.pending:
         return None
-    found = _pending_actions(context, state)
-    reason = _why_not(context, found)
+    pending = _pending_actions(context, state)
+    reason = _why_not(context, pending)
     if reason:
         return Due(_SERVICE, False, reason)
     return Due(
-        _SERVICE, True, f"{listed([instant.time for instant in found.dead], 'failed action')} to roll back or finish"
+        _SERVICE, True, f"{listed([instant.time for instant in pending.dead], 'failed action')} to roll back or finish"
     )
 
 

@@ -134,7 +134,7 @@ def _check_plan(context: ServiceContext, timeline: Timeline, savepoint: Instant,
         names = {info.name for info in context.storage.list(partition)}
         return [join_path(partition, name) for name in files[partition] if name not in names]
 
-    gone = [path for found in in_threads(missing, sorted(files), context.threads) for path in found]
+    gone = [path for paths in in_threads(missing, sorted(files), context.threads) for path in paths]
     if gone:
         raise HistoryCleanedError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(gone)} files of the savepoint are "

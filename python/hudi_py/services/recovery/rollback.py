@@ -87,12 +87,12 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
     """
     with recovered(context.session, f"roll back {instant}") as table:
         timeline = table.timeline
-        found = _find_instant(context, timeline, instant)
-        if found is None:
+        target = _find_instant(context, timeline, instant)
+        if target is None:
             return _report_of_earlier(context, timeline, instant)
-        if not found.completed:
-            return _roll_back_pending(context, table, found)
-        undone = _instants_to_undo(context, table, found, with_newer=with_newer)
+        if not target.completed:
+            return _roll_back_pending(context, table, target)
+        undone = _instants_to_undo(context, table, target, with_newer=with_newer)
         context.session.metadata.check(table.session, tuple(completed.time for completed in undone))
         done = [_roll_back(context, table, completed) for completed in undone]
         timeline = context.timeline()
@@ -103,29 +103,31 @@ def preview_rollback(context: ServiceContext, instant: str, *, with_newer: bool 
     """Returns the instants that a rollback would undo now, in this order; none if it was undone before. Changes
     nothing, and does not take the lock. For arguments and errors see `rollback`."""
     state = context.state()
-    found = _find_instant(context, state.timeline, instant)
-    if found is None:
+    target = _find_instant(context, state.timeline, instant)
+    if target is None:
         _report_of_earlier(context, state.timeline, instant)
         return ()
-    if not found.completed:
-        check_dead(context.session, state.timeline, found, "roll back")
-        return () if found.state is State.REQUESTED else (found,)
-    return tuple(_instants_to_undo(context, state, found, with_newer=with_newer))
+    if not target.completed:
+        check_dead(context.session, state.timeline, target, "roll back")
+        return () if target.state is State.REQUESTED else (target,)
+    return tuple(_instants_to_undo(context, state, target, with_newer=with_newer))
 
 
-def _instants_to_undo(context: ServiceContext, state: TableState, found: Instant, *, with_newer: bool) -> list[Instant]:
+def _instants_to_undo(
+    context: ServiceContext, state: TableState, target: Instant, *, with_newer: bool
+) -> list[Instant]:
     """Returns the completed instants to undo, newest first. Raises if one cannot be undone."""
-    newer = [completed for completed in state.timeline.write_completed if completed.time > found.time]
+    newer = [completed for completed in state.timeline.write_completed if completed.time > target.time]
     if newer and not with_newer:
         raise ConflictError(
-            f"Cannot roll back the {found.action.value} {found.time} of {context.storage.uri}: newer "
+            f"Cannot roll back the {target.action.value} {target.time} of {context.storage.uri}: newer "
             "instants are completed; roll them back first, in this order: "
             + ", ".join(completed.time for completed in reversed(newer))
             + f"; or {_WITH_NEWER}",
             instant=newer[-1].time,
             remedies=(_WITH_NEWER,),
         )
-    undone = [*reversed(newer), found]
+    undone = [*reversed(newer), target]
     _check_archived(state, undone)
     gone: set[str] = set()
     for instant in undone:
@@ -143,32 +145,32 @@ def _check_archived(state: TableState, undone: Collection[Instant]) -> None:
         return
     archived = archived_after(state, InstantTime(""))
     if archived:
-        found = min(undone, key=lambda instant: instant.time)
+        oldest = min(undone, key=lambda instant: instant.time)
         raise HistoryCleanedError(
-            f"Cannot roll back the {found.action.value} {found.time} of {state.storage.uri}: no commit would be left "
+            f"Cannot roll back the {oldest.action.value} {oldest.time} of {state.storage.uri}: no commit would be left "
             f"on the active timeline, and the rows of the {len(archived)} archived ones, such as {archived[-1].time}, "
             "would no longer be read; undo newer commits only, or write the rows of an earlier time again",
-            instant=found.time,
+            instant=oldest.time,
         )
 
 
 def _find_instant(context: ServiceContext, timeline: Timeline, instant: str) -> Instant | None:
-    found = timeline.find(instant)
-    if found is None:
+    target = timeline.find(instant)
+    if target is None:
         return None
-    if found.action.comparable not in WRITE_ACTIONS:
+    if target.action.comparable not in WRITE_ACTIONS:
         raise ConfigError(
-            f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: only writes, compactions, "
+            f"Cannot roll back the {target.action.value} {instant} of {context.storage.uri}: only writes, compactions, "
             "log compactions and clusterings can be rolled back",
-            instant=found.time,
+            instant=target.time,
         )
-    if found.time <= FULL_INSTANT:
+    if target.time <= FULL_INSTANT:
         raise ConfigError(
-            f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: it is a bootstrap, whose "
+            f"Cannot roll back the {target.action.value} {instant} of {context.storage.uri}: it is a bootstrap, whose "
             "index would have to be removed too; create the table again",
-            instant=found.time,
+            instant=target.time,
         )
-    return found
+    return target
 
 
 def _report_of_earlier(context: ServiceContext, timeline: Timeline, instant: str) -> RollbackReport:
@@ -184,17 +186,17 @@ def _report_of_earlier(context: ServiceContext, timeline: Timeline, instant: str
     return _report_of(context, timeline, [decode_rollback_metadata(content)])
 
 
-def _roll_back_pending(context: ServiceContext, table: LockedTable, found: Instant) -> RollbackReport:
+def _roll_back_pending(context: ServiceContext, table: LockedTable, target: Instant) -> RollbackReport:
     """Rolls back a pending table service; recovery has left no pending writes."""
-    if found.state is State.REQUESTED:
+    if target.state is State.REQUESTED:
         return RollbackReport(
             "rollback",
             None,
-            reason=f"the {found.action.value} {found.time} has not begun: there is nothing to undo; its plan remains",
+            reason=f"the {target.action.value} {target.time} has not begun: there is nothing to undo; its plan remains",
             plan_kept=True,
         )
-    check_dead(context.session, table.timeline, found, "roll back")
-    done = _roll_back(context, table, found)
+    check_dead(context.session, table.timeline, target, "roll back")
+    done = _roll_back(context, table, target)
     return _report_of(context, context.timeline(), [done], plan_kept=True)
 
 
@@ -306,15 +308,15 @@ def _replaced_slices(
 
 def _evidence_in(storage: Storage, partition: str, undone: Collection[str]) -> set[_Evidence]:
     """Returns names, file ids with the instants of base files, and bare file ids of the files in a partition."""
-    found: set[_Evidence] = set()
+    evidence: set[_Evidence] = set()
     for info in storage.list(partition):
         base = parse_base_file_name(info.name)
         name = base or parse_log_file_name(info.name)
         if name is None or info.is_dir:
             continue
-        found.add(info.name)
+        evidence.add(info.name)
         if base is not None:
-            found.add((base.file_id, base.instant))
+            evidence.add((base.file_id, base.instant))
         if name.instant not in undone:
-            found.add((name.file_id, ""))
-    return found
+            evidence.add((name.file_id, ""))
+    return evidence

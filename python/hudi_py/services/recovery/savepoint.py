@@ -73,11 +73,11 @@ class SavepointReport(ServiceReport):
 def list_savepoints(context: ServiceContext) -> list[Savepoint]:
     """Lists the savepoints of the table, oldest commit first. Raises CorruptFileError if one cannot be read."""
     timeline = context.timeline()
-    found: list[Savepoint] = []
+    savepoints: list[Savepoint] = []
     for instant in savepoints_of(timeline):
         metadata = read_savepoint(context.storage, timeline, instant)
-        found.append(Savepoint(instant.time, metadata.user, metadata.created_ms, metadata.comment, metadata.files))
-    return found
+        savepoints.append(Savepoint(instant.time, metadata.user, metadata.created_ms, metadata.comment, metadata.files))
+    return savepoints
 
 
 def savepoint_report(context: ServiceContext) -> pa.Table:
@@ -200,11 +200,11 @@ def _check_retained(context: ServiceContext, timeline: Timeline, commit: Instant
     cleans = [instant for instant in timeline.instants if instant.action is Action.CLEAN]
     if not cleans:
         return
-    found = _deletions_of(context, timeline, cleans[-1])
-    if isinstance(found, CleanPlan):
-        retained = found.earliest.time if found.earliest is not None else ""
+    clean = _deletions_of(context, timeline, cleans[-1])
+    if isinstance(clean, CleanPlan):
+        retained = clean.earliest.time if clean.earliest is not None else ""
     else:
-        retained = found.earliest_commit_to_retain if found is not None else ""
+        retained = clean.earliest_commit_to_retain if clean is not None else ""
     if commit < retained:
         raise HistoryCleanedError(
             f"Cannot create a savepoint of {context.storage.uri} at {commit}: the clean {cleans[-1].time} keeps files "
@@ -257,29 +257,29 @@ def _check_not_cleaned(
         if stat.path and stat.path not in there and context.storage.stat(stat.path) is None:
             raise _cleaned_error(context, commit.time, stat.path)
     kept = _base_instants(files)
-    for found in _cleans_since(context, timeline, commit):
-        if isinstance(found, CleanPlan):
+    for clean in _cleans_since(context, timeline, commit):
+        if isinstance(clean, CleanPlan):
             planned = (
                 join_path(partition, path.rpartition("/")[2])
-                for partition, paths in found.files.items()
+                for partition, paths in clean.files.items()
                 for path in paths
             )
             lost = next((path for path in planned if path in there), None)
         else:
-            lost = next(_deleted_files(found, view, commit.time, kept), None)
+            lost = next(_deleted_files(clean, view, commit.time, kept), None)
         if lost is not None:
             raise _cleaned_error(context, commit.time, lost)
 
 
 def _base_instants(files: Files) -> dict[tuple[str, str], str]:
     """Returns the base instant of each file group among some files; for groups without a base file, that of a log."""
-    found: dict[tuple[str, str], str] = {}
+    instants: dict[tuple[str, str], str] = {}
     for partition, names in files.items():
         for log in filter(None, map(parse_log_file_name, names)):
-            found.setdefault((partition, log.file_id), log.instant)
+            instants.setdefault((partition, log.file_id), log.instant)
         for base in filter(None, map(parse_base_file_name, names)):
-            found[partition, base.file_id] = base.instant
-    return found
+            instants[partition, base.file_id] = base.instant
+    return instants
 
 
 def _deleted_files(
@@ -303,9 +303,9 @@ def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) 
     """Yields the deletions of the cleans after a commit, and those planned by pending ones."""
     for clean in timeline.instants:
         if clean.action is Action.CLEAN and not (clean.completed and clean.time < commit.time):
-            found = _deletions_of(context, timeline, clean)
-            if found is not None:
-                yield found
+            deletions = _deletions_of(context, timeline, clean)
+            if deletions is not None:
+                yield deletions
     if timeline.layout.has_completion_times:
         return
     # Layout 1 archives cleans by their own count, regardless of the commits before them

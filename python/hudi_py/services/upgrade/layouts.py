@@ -95,8 +95,8 @@ class LayoutChange:
                 f"Cannot change the timeline layout of the table at {self.storage.uri}: hoodie.timeline.path names no "
                 "folder of its own; set it to 'timeline'"
             )
-        found = [each for name in self.storage.names(layout.folder) if (each := layout.parse(name)) is not None]
-        for file in sorted(found, key=lambda each: each.sort_key, reverse=True):
+        state_files = [each for name in self.storage.names(layout.folder) if (each := layout.parse(name)) is not None]
+        for file in sorted(state_files, key=lambda each: each.sort_key, reverse=True):
             self.storage.delete(layout.path(file.file_name))
         if layout.has_completion_times:
             self.storage.delete_tree(layout.folder)
@@ -221,9 +221,9 @@ class Completions:
         found.update(instant.time for instant in timeline.pending if instant.action is Action.COMPACTION)
         return cls(sorted(found))
 
-    def at(self, time: InstantTime, found: str | None) -> CompletionTime:
+    def at(self, time: InstantTime, stored: str | None) -> CompletionTime:
         """Returns the completion time of an instant, given the one in the old layout."""
-        completion = found or time
+        completion = stored or time
         later = bisect_right(self.compactions, time)
         while later < len(self.compactions) and self.compactions[later].startswith(time):
             later += 1  # of a metadata table: the time of its newest commit, with a suffix

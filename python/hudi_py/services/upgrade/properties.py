@@ -117,10 +117,10 @@ def check_keys(config: TableConfig, to: int, options: Options) -> None:
 def _keygen_type(config: TableConfig) -> KeyGeneratorType | None:
     """Returns the key generator; None if it is not one of Apache Hudi's that can be written."""
     try:
-        found = parse_keygen(config.keygen_type, config.keygen_class)
+        keygen = parse_keygen(config.keygen_type, config.keygen_class)
     except UnsupportedTableError:
         return None
-    return found or infer_keygen_type(config.record_key_fields, config.typed_partition_fields)
+    return keygen or infer_keygen_type(config.record_key_fields, config.typed_partition_fields)
 
 
 def _six_to_eight(config: TableConfig, options: Options) -> Changes:
@@ -143,8 +143,8 @@ def _six_to_eight(config: TableConfig, options: Options) -> Changes:
 def _type_of_keygen(config: TableConfig) -> str:
     if config.is_metadata_table:
         return _METADATA_KEYGEN_TYPE
-    found = _keygen_type(config)
-    return "USER_PROVIDED" if found is None else found.value
+    keygen = _keygen_type(config)
+    return "USER_PROVIDED" if keygen is None else keygen.value
 
 
 def _typed_partitions(config: TableConfig, options: Options) -> str:
@@ -248,14 +248,14 @@ def _payload_of_8(config: TableConfig, mode: str) -> str:
         return legacy
     partial = config.properties.get(PARTIAL_UPDATE_MODE, "").strip().upper()
     deletes = tuple(config.properties.get(PROPERTY_PREFIX + key, "") for key in (DELETE_FIELD, DELETE_MARKER))
-    found = payload_for(mode, partial, config.ordering_fields, deletes if all(deletes) else None)  # type: ignore[arg-type]
-    if found is None:
+    payload = payload_for(mode, partial, config.ordering_fields, deletes if all(deletes) else None)  # type: ignore[arg-type]
+    if payload is None:
         raise UnsupportedTableError(
             f"Cannot downgrade table '{config.name}' to version 8: it has {PARTIAL_UPDATE_MODE}={partial} with "
             f"{_MODE}={mode}, for which older versions have no payload class with the same ordering fields and marks "
             "of deletes; write its rows to a new table"
         )
-    return found
+    return payload
 
 
 def _eight_to_six(config: TableConfig, options: Options) -> Changes:

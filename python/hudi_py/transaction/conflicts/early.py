@@ -67,15 +67,15 @@ class EarlyDetection:
         return beat_ms is not None and now_ms() - beat_ms <= self._session.settings.heartbeat_expiry_ms
 
     def _check_marked(self, timeline: Timeline, time: InstantTime, partition: PartitionPath, file_id: FileId) -> None:
-        found = timeline.find(time)
-        if found is None:  # rolled back
+        instant = timeline.find(time)
+        if instant is None:  # rolled back
             return
-        if found.completed:
-            if found not in completed_since(timeline, self._scope):
+        if instant.completed:
+            if instant not in completed_since(timeline, self._scope):
                 return  # its markers are about to be removed
-        elif found.action in PLANNED or found.action is Action.REPLACE_COMMIT:
+        elif instant.action in PLANNED or instant.action is Action.REPLACE_COMMIT:
             return  # only the commit knows whether these conflict
-        raise self._conflict_error(found, partition, file_id)
+        raise self._conflict_error(instant, partition, file_id)
 
     def _check_completed(self, timeline: Timeline, partition: PartitionPath, file_id: FileId, *, logs: bool) -> None:
         session, group = self._session, frozenset({(partition, file_id)})
@@ -85,11 +85,11 @@ class EarlyDetection:
             metadata = read_commit_metadata(session.storage, timeline.layout, instant)
             OptimisticWriters(session.settings).check_completed(session.config, scope, instant, metadata)
 
-    def _conflict_error(self, found: Instant, partition: PartitionPath, file_id: FileId) -> ConflictError:
+    def _conflict_error(self, instant: Instant, partition: PartitionPath, file_id: FileId) -> ConflictError:
         return ConflictError(
             f"Cannot continue the write {self._scope.instant} of {self._session.storage.uri}: the "
-            f"{found.action.value} {found.time}, which began earlier, is also changing the file group {file_id} of "
+            f"{instant.action.value} {instant.time}, which began earlier, is also changing the file group {file_id} of "
             f"partition {partition!r} ({concurrency.EARLY_DETECTION.key}); nothing was published: write again "
             f"({concurrency.RETRIES.key} does so automatically)",
-            instant=found.time,
+            instant=instant.time,
         )

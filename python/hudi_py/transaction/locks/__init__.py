@@ -105,8 +105,8 @@ def lock_holders(
     Args:
         options: write options, which name the lock.
     """
-    found = _open_lock(storage, options, "look at the table lock", storage_options).holder()
-    return [] if found is None else [found]
+    holder = _open_lock(storage, options, "look at the table lock", storage_options).holder()
+    return [] if holder is None else [holder]
 
 
 def break_lock(
@@ -126,12 +126,12 @@ def break_lock(
     if lock.break_held(owner):
         _log.warning("broke the table lock of %s, held by %s", storage.uri, owner)
         return
-    found = lock.holder()
+    holder = lock.holder()
     raise LockError(
-        f"Cannot break the lock of {storage.uri}: its holder is {'nobody' if found is None else found.owner}, not "
+        f"Cannot break the lock of {storage.uri}: its holder is {'nobody' if holder is None else holder.owner}, not "
         f"{owner}; {_HOLDERS}",
         remedies=(_HOLDERS,),
-        found=None if found is None else found.owner,
+        found=None if holder is None else holder.owner,
         expected=owner,
     )
 

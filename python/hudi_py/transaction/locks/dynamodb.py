@@ -266,8 +266,8 @@ class DynamoLock(HeldByContext):
         answer = self._client.get_item(
             TableName=self._dynamodb.table, Key={"key": {"S": self._key}}, ConsistentRead=True
         )
-        found: Mapping[str, Any] | None = answer.get("Item")
-        return found
+        item: Mapping[str, Any] | None = answer.get("Item")
+        return item
 
     def _ensure_table(self) -> None:
         """Creates the lock table if there is none."""
@@ -296,8 +296,8 @@ class DynamoLock(HeldByContext):
             waiter.wait(TableName=self._dynamodb.table, WaiterConfig={"Delay": 1, "MaxAttempts": seconds})
 
     def _describe_holder(self) -> str:
-        found = self.holder()
-        return "a writer that has just released it" if found is None else found.owner
+        holder = self.holder()
+        return "a writer that has just released it" if holder is None else holder.owner
 
 
 def _text_of(item: Mapping[str, Any], name: str) -> str:

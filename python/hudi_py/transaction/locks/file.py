@@ -236,8 +236,8 @@ class FileLock(HeldByContext):
 
     def break_held(self, owner: str) -> bool:
         """Moves the lock file of an owner away."""
-        found = self.holder()
-        if found is None or found.owner != owner:
+        holder = self.holder()
+        if holder is None or holder.owner != owner:
             return False
         try:
             self._storage.rename(self.path, join_path(self._folder, _TOMBSTONE + owner))

@@ -51,8 +51,8 @@ class InProcessLock(HeldByContext):
 
     def check(self) -> None:
         """Raises LockError if the lock was broken."""
-        found = self.holder()
-        if found is None or found.owner != self._owner:
+        holder = self.holder()
+        if holder is None or holder.owner != self._owner:
             raise lost_lock(self._purpose, self.place, "was broken")
 
     def release(self) -> None:
@@ -67,8 +67,8 @@ class InProcessLock(HeldByContext):
     def break_held(self, owner: str) -> bool:
         """Takes the lock away from an owner."""
         with _guard:
-            found = _held.get(self.place)
-            if found is None or found.owner != owner:
+            holder = _held.get(self.place)
+            if holder is None or holder.owner != owner:
                 return False
             del _held[self.place]
             return True
@@ -86,8 +86,8 @@ class InProcessLock(HeldByContext):
             return _held.setdefault(self.place, mine) is mine
 
     def _describe_holder(self) -> str:
-        found = self.holder()
-        return "a thread that has just released it" if found is None else found.process
+        holder = self.holder()
+        return "a thread that has just released it" if holder is None else holder.process
 
 
 def check_many_processes(options: Options) -> None:

@@ -49,17 +49,17 @@ class Lease:
         return not self.expired and now_ms <= self.valid_until_ms + DRIFT_MS
 
 
-def parse_lease(found: VersionedObject, place: str) -> Lease:
+def parse_lease(file: VersionedObject, place: str) -> Lease:
     """Parses a lock file. Raises CorruptFileError if it is not a lease."""
     try:
-        content = json.loads(found.data)
+        content = json.loads(file.data)
         expired = content["expired"]
         if isinstance(expired, str):
             expired = expired.strip().lower() == "true"
         return Lease(bool(expired), int(float(content["validUntil"])), str(content["owner"]))
     except (ValueError, KeyError, TypeError):
         raise CorruptFileError(
-            f"Cannot read the table lock {place}: it holds {found.data[:100]!r}, expected a JSON object with expired, "
+            f"Cannot read the table lock {place}: it holds {file.data[:100]!r}, expected a JSON object with expired, "
             "validUntil and owner; delete the file when no writer is running",
             path=STORAGE_LOCK,
         ) from None
@@ -148,8 +148,8 @@ class StorageLock(HeldByContext):
         with self._guard:
             held = self._version is not None and time.monotonic() < self._deadline
         if held:
-            found = self._storage.read_version(STORAGE_LOCK)
-            lease = None if found is None else parse_lease(found, self.place)
+            file = self._storage.read_version(STORAGE_LOCK)
+            lease = None if file is None else parse_lease(file, self.place)
             held = lease is not None and lease.owner == self._owner and not lease.expired
         if not held:
             raise lost_lock(self._purpose, self.place, NOT_RENEWED, option=config.STORAGE_VALIDITY_S.key)
@@ -184,12 +184,12 @@ class StorageLock(HeldByContext):
 
     def holder(self) -> LockHolder | None:
         """Returns the current holder of the lock."""
-        found = self._storage.read_version(STORAGE_LOCK)
-        lease = None if found is None else parse_lease(found, self.place)
-        if found is None or lease is None or not lease.is_held(self._now_ms()):
+        file = self._storage.read_version(STORAGE_LOCK)
+        lease = None if file is None else parse_lease(file, self.place)
+        if file is None or lease is None or not lease.is_held(self._now_ms()):
             return None
-        writer = self._lease_writer(found, lease)
-        since_ms = json.loads(found.note)["since"] if writer is not None else found.modified_ms
+        writer = self._lease_writer(file, lease)
+        since_ms = json.loads(file.note)["since"] if writer is not None else file.modified_ms
         return LockHolder(
             "StorageBasedLockProvider",
             self.place,
@@ -201,24 +201,24 @@ class StorageLock(HeldByContext):
 
     def break_held(self, owner: str) -> bool:
         """Marks an owner's lease as expired."""
-        found = self._storage.read_version(STORAGE_LOCK)
-        lease = None if found is None else parse_lease(found, self.place)
-        if found is None or lease is None or lease.owner != owner or not lease.is_held(self._now_ms()):
+        file = self._storage.read_version(STORAGE_LOCK)
+        lease = None if file is None else parse_lease(file, self.place)
+        if file is None or lease is None or lease.owner != owner or not lease.is_held(self._now_ms()):
             return False
         broken = Lease(True, lease.valid_until_ms, owner)
-        return self._storage.replace(STORAGE_LOCK, broken.to_json(), found.version) is not None
+        return self._storage.replace(STORAGE_LOCK, broken.to_json(), file.version) is not None
 
     def _try_acquire(self) -> bool:
         left, at = _RELEASED.pop(self.place, (None, 0.0))
         if left is not None and time.monotonic() - at < _REMEMBERED_S and self._replace_lease(left, self._put_lease):
             return True
-        found = self._storage.read_version(STORAGE_LOCK)
-        if found is not None:
-            lease = parse_lease(found, self.place)
-            writer = self._lease_writer(found, lease)
+        file = self._storage.read_version(STORAGE_LOCK)
+        if file is not None:
+            lease = parse_lease(file, self.place)
+            writer = self._lease_writer(file, lease)
             if lease.is_held(self._now_ms()) and not (writer is not None and writer.provably_dead):
                 return False
-        return self._replace_lease(None if found is None else found.version, self._put_lease)
+        return self._replace_lease(None if file is None else file.version, self._put_lease)
 
     def _renew_lease(self) -> bool:
         with self._guard:
@@ -246,24 +246,24 @@ class StorageLock(HeldByContext):
         written = self._put_lease(lease, version)
         if written is not None:
             return written
-        found = self._storage.read_version(STORAGE_LOCK)
-        current = None if found is None else parse_lease(found, self.place)
-        if found is None or current is None or current.owner != self._owner or current.expired:
+        file = self._storage.read_version(STORAGE_LOCK)
+        current = None if file is None else parse_lease(file, self.place)
+        if file is None or current is None or current.owner != self._owner or current.expired:
             return None
-        return self._put_lease(lease, found.version)
+        return self._put_lease(lease, file.version)
 
-    def _lease_writer(self, found: VersionedObject, lease: Lease) -> WriterIdentity | None:
+    def _lease_writer(self, file: VersionedObject, lease: Lease) -> WriterIdentity | None:
         """Returns the hudi-py process that holds a lease; None if Apache Hudi has overwritten the process
         information."""
-        writer = parse_writer(found.note) if found.note else None
+        writer = parse_writer(file.note) if file.note else None
         return writer if writer is not None and writer.id == lease.owner else None
 
     def _describe_holder(self) -> str:
-        found = self.holder()
-        if found is None:
+        holder = self.holder()
+        if holder is None:
             return "a writer that has just released it"
-        who = found.process or f"owner {found.owner}"
-        return f"{who} until {found.expires:%Y-%m-%d %H:%M:%S} UTC unless it is renewed"
+        who = holder.process or f"owner {holder.owner}"
+        return f"{who} until {holder.expires:%Y-%m-%d %H:%M:%S} UTC unless it is renewed"
 
 
 def _to_datetime(ms: int) -> datetime:

@@ -197,12 +197,12 @@ def wait_for(
         waited = time.monotonic() - started
         left = patience_ms / 1000 - waited
         if left <= 0:
-            found = holder()
+            holder_text = holder()
             raise LockError(
-                f"Cannot {purpose}: the table lock {place} is held by {found}, waited {waited:.1f} s; wait for its "
-                f"holder, or {BREAK} if you know that the holder is gone",
+                f"Cannot {purpose}: the table lock {place} is held by {holder_text}, waited {waited:.1f} s; wait for "
+                f"its holder, or {BREAK} if you know that the holder is gone",
                 path=place,
-                found=found,
+                found=holder_text,
                 remedies=(BREAK,),
             )
         if waited > 2 and not logged:

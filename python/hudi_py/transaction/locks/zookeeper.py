@@ -72,10 +72,10 @@ class ZookeeperLock(HeldByContext):
             except exceptions.LockTimeout:
                 acquired = False
             if not acquired:
-                found = _first_in_line(client, self._path)
+                first = _first_in_line(client, self._path)
                 raise LockError(
                     f"Cannot {self._purpose}: the table lock {self.place} is held by "
-                    f"{'a writer that has just released it' if found is None else found[1]}, waited "
+                    f"{'a writer that has just released it' if first is None else first[1]}, waited "
                     f"{self._settings.lease_patience_ms / 1000:.1f} s; wait for its holder, or {BREAK} "
                     "if you know that the holder is gone",
                     path=self.place,
@@ -107,18 +107,18 @@ class ZookeeperLock(HeldByContext):
     def holder(self) -> LockHolder | None:
         """Returns the current holder of the lock."""
         with self._open_session() as client:
-            found = _first_in_line(client, self._path)
-            if found is None:
+            first = _first_in_line(client, self._path)
+            if first is None:
                 return None
-            node, process, created_ms = found
+            node, process, created_ms = first
             since = datetime.fromtimestamp(created_ms / 1000, timezone.utc)
             return LockHolder("ZookeeperBasedLockProvider", self.place, node, since, None, process)
 
     def break_held(self, owner: str) -> bool:
         """Removes a holder's node."""
         with self._open_session() as client:
-            found = _first_in_line(client, self._path)
-            if found is None or found[0] != owner:
+            first = _first_in_line(client, self._path)
+            if first is None or first[0] != owner:
                 return False
             try:
                 client.delete(f"{self._path}/{owner}")

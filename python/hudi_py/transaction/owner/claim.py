@@ -66,11 +66,11 @@ def claim(storage: Storage, attempt: Attempt) -> None:
     """
     if storage.put_if_absent(claim_path(attempt.instant), attempt.owner.to_json().encode()):
         return
-    found = claimant(storage, attempt.instant)
-    if found is None and storage.delete(claim_path(attempt.instant)):  # closed by an attempt that was undone
+    owner = claimant(storage, attempt.instant)
+    if owner is None and storage.delete(claim_path(attempt.instant)):  # closed by an attempt that was undone
         claim(storage, attempt)
         return
-    if found is None or found.id != attempt.owner.id:
+    if owner is None or owner.id != attempt.owner.id:
         raise ConflictError(
             f"Cannot begin the {attempt} of {storage.uri}: another process has begun it "
             f"({claim_path(attempt.instant)}); wait until it is done, or write again under another instant",
@@ -105,9 +105,9 @@ def close_claim(storage: Storage, instant: InstantTime) -> None:
 def holder(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> WriterIdentity | None:
     """Returns the writer that works or last worked on a pending instant; None if it is another engine, or there is
     none."""
-    found = claimant(storage, instant)
-    if found is not None:
-        return found
+    owner = claimant(storage, instant)
+    if owner is not None:
+        return owner
     if action in PLANNED:
         return _read_writer(storage, owner_path(instant))
     try:
@@ -122,10 +122,10 @@ def holder(storage: Storage, layout: Layout, instant: InstantTime, action: Actio
 
 def check_claim(storage: Storage, attempt: Attempt) -> None:
     """Raises RolledBackError if the attempt's claim was revoked."""
-    found = claimant(storage, attempt.instant)
-    if found is None:
+    owner = claimant(storage, attempt.instant)
+    if owner is None:
         raise superseded(storage, attempt, "it takes no more files")
-    if found.id != attempt.owner.id:
+    if owner.id != attempt.owner.id:
         raise superseded(storage, attempt, "another attempt has begun")
 
 

@@ -86,11 +86,11 @@ def refuse_living(table: LockedTable, instants: Iterable[Instant], what: str) ->
     """
     session = table.session
     for instant in instants:
-        found = examine(session.storage, table.timeline, instant)
-        if not found.dead(session.settings.heartbeat_expiry_ms):
+        write = examine(session.storage, table.timeline, instant)
+        if not write.dead(session.settings.heartbeat_expiry_ms):
             raise ConflictError(
                 f"Cannot {what} at {session.storage.uri}: the {instant.action.value} {instant.time} of "
-                f"{found.writer or 'another engine'} is under way; wait until it is done (a dead one counts as failed "
+                f"{write.writer or 'another engine'} is under way; wait until it is done (a dead one counts as failed "
                 f"after {session.settings.heartbeat_expiry_ms / 1000:.0f} s)",
                 instant=instant.time,
             )
@@ -252,13 +252,13 @@ def _living_restores(table: LockedTable) -> list[PendingWrite]:
     storage, restores = table.session.storage, table.plans.of(Action.RESTORE)
     if not restores or all(claimant(storage, restore.time) is not None for restore in restores):
         return []
-    found: list[PendingWrite] = []
+    living: list[PendingWrite] = []
     rollbacks = [_changed_ms(table, rollback) for rollback in table.plans.of(Action.ROLLBACK)]
     for restore in restores:
         if claimant(storage, restore.time) is None:
             newest = max([_changed_ms(table, restore), *rollbacks])
-            found.append(PendingWrite(restore, None, newest))
-    return [restore for restore in found if not restore.dead(table.session.settings.heartbeat_expiry_ms)]
+            living.append(PendingWrite(restore, None, newest))
+    return [restore for restore in living if not restore.dead(table.session.settings.heartbeat_expiry_ms)]
 
 
 def _finish_rollbacks(table: LockedTable) -> bool:

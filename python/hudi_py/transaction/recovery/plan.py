@@ -72,12 +72,12 @@ def plan_rollback(
 
 def group_logs(storage: Storage, partition: str, file_id: str, base_instant: str) -> list[tuple[LogFileName, FileInfo]]:
     """Lists the log files of a slice of table version 6, oldest first."""
-    found: list[tuple[LogFileName, FileInfo]] = []
+    logs: list[tuple[LogFileName, FileInfo]] = []
     for info in storage.list(partition):
         name = None if info.is_dir else parse_log_file_name(info.name)
         if name is not None and not name.cdc and (name.file_id, name.instant) == (file_id, base_instant):
-            found.append((name, info))
-    return sorted(found, key=lambda pair: pair[0].sort_key)
+            logs.append((name, info))
+    return sorted(logs, key=lambda pair: pair[0].sort_key)
 
 
 def _plan_by_markers(storage: Storage, instant: Instant, markers: tuple[Marker, ...]) -> Iterator[RollbackRequest]:
@@ -232,7 +232,7 @@ class RememberingLister(Lister):
         return self._partitions
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
-        found = self._files.get(partition)
-        if found is None:
-            found = self._files[partition] = self._lister.files(partition)
-        return found
+        listed = self._files.get(partition)
+        if listed is None:
+            listed = self._files[partition] = self._lister.files(partition)
+        return listed

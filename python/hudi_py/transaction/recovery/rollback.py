@@ -206,25 +206,25 @@ def remove_instant(session: TableSession, instant: InstantTime, action: Action) 
 
 def removed_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, tuple[str, ...]]:
     """Returns the names of deleted files by partition path."""
-    found: dict[str, dict[str, None]] = {}
+    removed: dict[str, dict[str, None]] = {}
     for done in rollbacks:
         for part in done.partitions:
             if part.deleted:
-                found.setdefault(part.partition_path, {}).update({_file_name(path): None for path in part.deleted})
-    return {partition: tuple(names) for partition, names in found.items()}
+                removed.setdefault(part.partition_path, {}).update({_file_name(path): None for path in part.deleted})
+    return {partition: tuple(names) for partition, names in removed.items()}
 
 
 def appended_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, dict[str, int]]:
     """Returns the size in bytes, by partition path and file name, of the log files that rollbacks wrote and of those
     whose blocks they undo: these stay, and the metadata table may not know them."""
-    found: dict[str, dict[str, int]] = {}
+    appended: dict[str, dict[str, int]] = {}
     for done in rollbacks:
         for part in done.partitions:
             logs = {**part.failed_logs, **part.rollback_logs}
             if logs:
                 sizes = {_file_name(path): size for path, size in logs.items()}
-                found.setdefault(part.partition_path, {}).update(sizes)
-    return found
+                appended.setdefault(part.partition_path, {}).update(sizes)
+    return appended
 
 
 def _keeps_plan(table: LockedTable, rollback: InstantTime, instant: InstantTime, action: Action) -> Action | None:
@@ -261,8 +261,8 @@ def _revert_to_inflight(session: TableSession, instant: InstantTime, action: Act
                 storage.delete(timeline.layout.path(file.file_name))
 
 
-def _is_action_of(found: Instant, instant: InstantTime, action: Action) -> bool:
-    return found.time == instant and found.action.comparable is action.comparable
+def _is_action_of(pending: Instant, instant: InstantTime, action: Action) -> bool:
+    return pending.time == instant and pending.action.comparable is action.comparable
 
 
 def _file_name(path: str) -> str:

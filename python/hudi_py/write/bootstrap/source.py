@@ -94,9 +94,9 @@ class Source:
             ConfigError: there are no files, or files at several levels.
             UnsupportedTableError: it is a Hudi table, or has files that are neither Parquet nor ORC, or both.
         """
-        found = list(_list_files(storage, base))
+        files = list(_list_files(storage, base))
         kinds: dict[str, str] = {}
-        for info in found:
+        for info in files:
             kinds.setdefault(extension_of(info.name), info.path)
         strange = next((path for kind, path in kinds.items() if kind not in FORMATS), None)
         if strange is not None or len(kinds) > 1:
@@ -105,17 +105,17 @@ class Source:
                 f"Cannot bootstrap from {base}: it has {what}; supported: files that end with .parquet, or all with "
                 ".orc; those whose names begin with '.' or '_' are left out"
             )
-        if not found:
+        if not files:
             raise ConfigError(f"Cannot bootstrap from {base}: there are no .parquet or .orc files; check the path")
         levels: dict[int, str] = {}
-        for info in found:
+        for info in files:
             levels.setdefault(info.path.count("/"), info.path)
         if len(levels) > 1:
             raise ConfigError(
                 f"Cannot bootstrap from {base}: it has files at several levels, {levels[min(levels)]} and "
                 f"{levels[max(levels)]}; all must be as deep below it, as partitions are"
             )
-        return cls(storage, base, tuple(sorted(found)), next(iter(kinds)))
+        return cls(storage, base, tuple(sorted(files)), next(iter(kinds)))
 
     @cached_property
     def uri(self) -> str:

@@ -83,11 +83,11 @@ def column_named(name: str, table: pa.Schema, alias: str | None) -> pa.Field:
     bare = rest if dot and alias is not None and start.lower() == alias.lower() else name
     if bare in META_FIELDS:
         raise SchemaMismatchError(f"Cannot set the column '{bare}': Hudi keeps it itself; leave it out")
-    found = [field for field in table if field.name == bare] or [
+    fields = [field for field in table if field.name == bare] or [
         field for field in table if field.name.lower() == bare.lower()
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(fields) == 1:
+        return fields[0]
     if bare.partition(".")[0] in table.names:
         raise ConfigError(f"Cannot set '{bare}', a member of a struct: only whole columns can be set")
     raise SchemaMismatchError(f"Cannot set the column '{bare}', which the table lacks; it has {', '.join(table.names)}")

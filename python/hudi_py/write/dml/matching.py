@@ -72,8 +72,8 @@ class Matching:
         if self.by == "values":
             return None if len(texts) else []
         keys = _split_texts(texts, 1) if self.says_partitions else texts
-        found: list[str] = keys.unique().to_pylist()
-        return found
+        keys_asked: list[str] = keys.unique().to_pylist()
+        return keys_asked
 
     def partitions(self, texts: pa.StringArray) -> pa.StringArray | None:
         """Returns the partition path in each text of the source; None if texts do not contain it."""
@@ -120,12 +120,13 @@ def scattered(
                 else pa.array([False] * len(array))
             )
             some |= ~true_where(empty)
-    at = np.flatnonzero(known & some)
+    rows_without_nulls = np.flatnonzero(known & some)
     batch = pa.record_batch(
-        [each.take(pa.array(at)) for each in values], schema=pa.schema([field.field for field in fields])
+        [each.take(pa.array(rows_without_nulls)) for each in values],
+        schema=pa.schema([field.field for field in fields]),
     )
     places = np.full(len(known), -1, np.int64)
-    places[at] = np.arange(len(at))
+    places[rows_without_nulls] = np.arange(len(rows_without_nulls))
     return made(batch).take(pa.array(places, mask=places < 0))
 
 

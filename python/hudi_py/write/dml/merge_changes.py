@@ -50,22 +50,24 @@ class Changes:
             numbers: numbers of these rows; several rows of the source may delete one.
         """
         for number, clause in enumerate(clauses[0]):
-            at = np.flatnonzero(clauses[1] == number)
+            numbers_of_rows = np.flatnonzero(clauses[1] == number)
             if clause.action == "delete":
-                at = at[np.unique(numbers[at], return_index=True)[1]]
-            if not len(at):
+                numbers_of_rows = numbers_of_rows[np.unique(numbers[numbers_of_rows], return_index=True)[1]]
+            if not len(numbers_of_rows):
                 continue
-            keys, file_ids, partitions = (array.take(pa.array(numbers[at])) for array in places)
+            keys, file_ids, partitions = (array.take(pa.array(numbers[numbers_of_rows])) for array in places)
             if clause.action == "delete":
                 gone = keys_as_rows(self.context, keys)
                 hold_located(self.held, gone, file_ids, partitions, leaving=True)
-                self.counts = self.counts.plus(deleted=len(at))
+                self.counts = self.counts.plus(deleted=len(numbers_of_rows))
             else:
-                columns = self.updated(clause, rows.take(pa.array(at)))
+                columns = self.updated(clause, rows.take(pa.array(numbers_of_rows)))
                 changed = updated_rows(self.context, keys, columns)
-                self.counts = self.counts.plus(updated=len(at))
+                self.counts = self.counts.plus(updated=len(numbers_of_rows))
                 if self.moves and self.sets_partition(clause):
-                    old = pa.RecordBatch.from_struct_array(rows[self.bound.plan.target_alias]).take(pa.array(at))
+                    old = pa.RecordBatch.from_struct_array(rows[self.bound.plan.target_alias]).take(
+                        pa.array(numbers_of_rows)
+                    )
                     self.move(changed, file_ids, partitions, old)
                 else:
                     hold_located(self.held, changed, file_ids, partitions)
@@ -185,10 +187,10 @@ class NewRows:
     def check(self) -> None:
         """Refuses rows whose key the table may already have, because ON has looked for other keys, or not in their
         partition."""
-        at = pa.array(self.numbers)
-        others = [(self.rows.column(0), self.source.keys.take(at), "record key")]
+        indices = pa.array(self.numbers)
+        others = [(self.rows.column(0), self.source.keys.take(indices), "record key")]
         if self.source.partitions is not None:
-            others.append((self.partitions, self.source.partitions.take(at), "partition"))
+            others.append((self.partitions, self.source.partitions.take(indices), "partition"))
         for values, searched, what in others:
             differs = np.flatnonzero(~true_where(pc.equal(values, searched)))
             if len(differs):
@@ -250,8 +252,13 @@ class NewRows:
                 "source for each key",
                 key=key,
             )
-        at = pa.array(np.flatnonzero(several))
-        some = pa.Table.from_batches([rows]).take(at).set_column(0, RECORD_KEY, whole.take(at)).append_column(_ROW, at)
+        indices = pa.array(np.flatnonzero(several))
+        some = (
+            pa.Table.from_batches([rows])
+            .take(indices)
+            .set_column(0, RECORD_KEY, whole.take(indices))
+            .append_column(_ROW, indices)
+        )
         won = combined(one_row_per_key(some.combine_chunks(), merge)[_ROW]).to_numpy()
         return np.sort(np.r_[every[~several], won])
 

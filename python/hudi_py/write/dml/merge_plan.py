@@ -178,7 +178,7 @@ def _of_source(
     the source (`MergeIntoHoodieTableCommand.resolveFieldAssociationsBetweenSourceAndTarget`, 1.2.0).
     """
     inputs = pa.schema([pa.field(plan.source_alias, pa.struct(list(source)))])
-    found = []
+    values = []
     for name in names:
         kind, own = type_at(table, name), _column_of_source(plan, name, source)
         candidates = [] if own is None else [parse_expression(own, inputs, aliases=(plan.source_alias,))]
@@ -192,11 +192,11 @@ def _of_source(
             with suppress(ConfigError, SchemaMismatchError):  # its type differs from that of the field
                 given = Assignment(pa.field(name, kind), expression)
                 given.evaluate(empty_batch(inputs))
-                found.append(given)
+                values.append(given)
                 break
         else:
             return ()
-    return tuple(found)
+    return tuple(values)
 
 
 def _column_of_source(plan: MergePlan, name: str, source: pa.Schema) -> str | None:
@@ -220,8 +220,8 @@ def _updated_columns(
     updates = [clause for clause in changing if clause.action == "update"]
     wanted = {assignment.field.name for clause in updates for assignment in clause.assignments}
     wanted |= {part for name in ordering for part in (name, name.partition(".")[0])}
-    found = tuple(name for name in table.names if name in wanted)
-    return found if updates and len(found) < len(table) else None
+    updated = tuple(name for name in table.names if name in wanted)
+    return updated if updates and len(updated) < len(table) else None
 
 
 def _bind_clause(
@@ -314,11 +314,11 @@ def _complete_keys(
     missing = [name for name in keygen.key_fields if name not in equal]
     if keygen.generates_keys or RECORD_KEY in equal or not missing:
         return ()
-    found = _of_source(plan, missing, table, pa.schema(list(inputs.field(1).type)), ())
-    if not all(_are_comparable(each.field.type, each.expression.kind) for each in found):
+    completed = _of_source(plan, missing, table, pa.schema(list(inputs.field(1).type)), ())
+    if not all(_are_comparable(each.field.type, each.expression.kind) for each in completed):
         return ()
-    equal.update({each.field.name: each for each in found})
-    return tuple(each.field.name for each in found)
+    equal.update({each.field.name: each for each in completed})
+    return tuple(each.field.name for each in completed)
 
 
 def _bind_matching(
@@ -398,9 +398,9 @@ def _bind_equality(
                 f"Invalid MERGE INTO matching condition {tree.sql(dialect='spark')!r}: it compares {column.kind} with "
                 f"{value.kind}; cast the column of the source"
             )
-        found = Assignment(pa.field(paths[node.path[1:]], column.kind), value)
-        found.evaluate(empty_batch(inputs))
-        return found
+        assignment = Assignment(pa.field(paths[node.path[1:]], column.kind), value)
+        assignment.evaluate(empty_batch(inputs))
+        return assignment
     return None
 
 

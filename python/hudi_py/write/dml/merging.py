@@ -153,7 +153,9 @@ class Merging:
         deletes with it in merge-on-read tables (1.2.0), unless it is the default. In copy-on-write tables, deletes
         always count."""
         context, ordering = self.context, self.context.settings.merge.ordering_fields
-        deletes = np.isin(chosen, [at for at, clause in enumerate(self.bound.matched) if clause.action == "delete"])
+        deletes = np.isin(
+            chosen, [number for number, clause in enumerate(self.bound.matched) if clause.action == "delete"]
+        )
         if not (
             context.transaction.config.is_mor
             and context.settings.merge.by_event_time
@@ -220,15 +222,15 @@ class Merging:
         """
         places = np.full(len(self.matched), -1, np.int64)
         places[numbers] = np.arange(len(numbers))
-        found = [np.zeros(0, np.int64)]
+        matched = [np.zeros(0, np.int64)]
         for late in self.late:
             at = places[late.theirs]
             there = at >= 0
             if not self.context.settings.index.is_global:
                 asked = partitions.take(pa.array(np.maximum(at, 0), mask=~there))
                 there &= true_where(pc.equal(asked, late.partitions.take(pa.array(late.ours))))
-            found.append(late.theirs[there])
+            matched.append(late.theirs[there])
             takes = late.holds | there
             self.apply(late.batch, late.file_ids, late.partitions, late.ours[takes], late.theirs[takes])
         self.late.clear()
-        return np.concatenate(found)
+        return np.concatenate(matched)

@@ -68,7 +68,7 @@ class SourceColumns:
     def new_paths(self, inputs: pa.RecordBatch) -> pa.StringArray:
         """Returns the partitions that rows go to if nothing matches them: at most one for each row."""
         names = self.keygen.partition_columns(self.table)
-        found = [pa.array([], pa.string())]
+        paths = [pa.array([], pa.string())]
         chosen = choose(self.inserts, inputs)
         for number, clause in enumerate(self.inserts):
             rows = inputs.take(pa.array(np.flatnonzero(chosen == number)))
@@ -79,10 +79,10 @@ class SourceColumns:
             ]
             if names:
                 schema = pa.schema([self.table.field(name) for name in names])
-                found.append(self.keygen.partition_paths(pa.RecordBatch.from_arrays(columns, schema=schema)))
+                paths.append(self.keygen.partition_paths(pa.RecordBatch.from_arrays(columns, schema=schema)))
             else:
-                found.append(pa.repeat(pa.scalar("", pa.string()), rows.num_rows))
-        return pa.concat_arrays(found)
+                paths.append(pa.repeat(pa.scalar("", pa.string()), rows.num_rows))
+        return pa.concat_arrays(paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,5 +159,5 @@ class KeyFilter:
 
     def may_have(self, keys: pa.StringArray) -> npt.NDArray[np.bool_]:
         at = key_hashes(keys) >> self._shift
-        found: npt.NDArray[np.bool_] = (self._has[at >> 3] >> (at & 7).astype(np.uint8) & 1).astype(np.bool_)
-        return found
+        known: npt.NDArray[np.bool_] = (self._has[at >> 3] >> (at & 7).astype(np.uint8) & 1).astype(np.bool_)
+        return known

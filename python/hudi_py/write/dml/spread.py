@@ -117,8 +117,8 @@ def plan_staged(bound: BoundStatement, view: FileSystemView, files: Sequence[Sta
     if has_few_keys(files):
         columns = SourceColumns.of(bound.rows, bound.settings)
         rows = staged_rows(view.state.storage, [file.file for file in files])
-        found = pa.chunked_array([columns.texts(columns.inputs(batch)) for batch in rows], pa.string())
-        keys = columns.matching.asked(combined(found.drop_null().unique()))
+        texts = pa.chunked_array([columns.texts(columns.inputs(batch)) for batch in rows], pa.string())
+        keys = columns.matching.asked(combined(texts.drop_null().unique()))
     asked = [file.partitions for file in files]
     partitions = None if None in asked else {path for paths in asked for path in paths or ()}
     request = merge_request(bound.rows, bound.settings, view, keys=keys, partitions=partitions)
@@ -260,8 +260,8 @@ class SpreadSteps:
         source = pa.Table.from_batches(list(rows("source", self._source_schema)), self._source_schema)
         # rows of the same key in the order of the source, whatever the order of arrival
         source = source.take(pc.sort_indices(source[_ORDER.name])).drop_columns([_ORDER.name])
-        found = MergeSource.of(self._bound, source, self._context.settings)
-        merging = Merging(self._context, found, located)
+        merge_source = MergeSource.of(self._bound, source, self._context.settings)
+        merging = Merging(self._context, merge_source, located)
         for batch in rows("table", self._target_schema):
             places = (combined(batch.column(field.name)) for field in _PLACES)
             merging.add(batch.select(self._plan.target.names), *places)

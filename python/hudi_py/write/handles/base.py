@@ -26,8 +26,8 @@ STEP_ROWS = 16_384
 
 def steps(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yields the batch in steps; the size of the file is checked after each step."""
-    for at in range(0, batch.num_rows, STEP_ROWS):
-        yield batch.slice(at, STEP_ROWS)
+    for start in range(0, batch.num_rows, STEP_ROWS):
+        yield batch.slice(start, STEP_ROWS)
 
 
 class BaseFileHandle:
@@ -97,10 +97,10 @@ class BaseFileHandle:
     def write_moved(self, rows: pa.RecordBatch) -> None:
         """Adds rows of another file group in the context's `keyed_schema`, which keep their meta columns except for the
         file name."""
-        at = rows.schema.get_field_index(FILE_NAME)
-        if at >= 0:
+        file_name_index = rows.schema.get_field_index(FILE_NAME)
+        if file_name_index >= 0:
             name = pa.repeat(pa.scalar(self.name, pa.string()), rows.num_rows)
-            rows = rows.set_column(at, rows.schema.field(at), name)
+            rows = rows.set_column(file_name_index, rows.schema.field(file_name_index), name)
         self.write(rows)
         if self.sidecar is not None:
             self.sidecar.add_keys(combined(rows[RECORD_KEY]))

@@ -224,8 +224,8 @@ class _Watched:
         """Counts the rows whose key is deleted."""
         if not len(self._keys):
             return 0
-        found = self._set.find(batch.column(RECORD_KEY))
-        place = found[found >= 0]
+        numbers = self._set.find(batch.column(RECORD_KEY))
+        place = numbers[numbers >= 0]
         seen[place] = True
         return int(self._deletes[place].sum())
 

@@ -68,13 +68,13 @@ class BaseFileIndex:
         distinct = len(encoded.dictionary)
         codes = encoded.indices.to_numpy().astype(np.int64)
         known = np.zeros(distinct, np.bool_)
-        found, positions = [], {}
+        located, positions = [], {}
         for slice_, hit in self.living(encoded.dictionary, self.find(encoded.dictionary, slices)):
             known[hit.keys] = True
-            found.append((slice_, _rows_with(hit.keys, codes, distinct)))
+            located.append((slice_, _rows_with(hit.keys, codes, distinct)))
             if hit.positions is not None and len(codes) == distinct:
                 positions[slice_.file_id] = hit.positions
-        return TaggedRows(rows, tuple(found), np.flatnonzero(~known[codes]), positions=positions)
+        return TaggedRows(rows, tuple(located), np.flatnonzero(~known[codes]), positions=positions)
 
     def find(self, keys: pa.StringArray, slices: Sequence[FileSlice]) -> list[tuple[FileSlice, FoundKeys]]:
         """Finds the slices whose base files contain some of the keys, with these keys.
@@ -95,14 +95,14 @@ class BaseFileIndex:
         ]
 
     def living(
-        self, keys: pa.StringArray, found: Sequence[tuple[FileSlice, FoundKeys]], *, every: bool = False
+        self, keys: pa.StringArray, located: Sequence[tuple[FileSlice, FoundKeys]], *, every: bool = False
     ) -> Iterator[tuple[FileSlice, FoundKeys]]:
         """Yields the results of `find` without keys that logs have deleted, among the keys in several slices; or among
         `every` key."""
         counts = np.zeros(len(keys), np.int64)
-        for _, each in found:
+        for _, each in located:
             counts[each.keys] += 1
-        for slice_, each in found:
+        for slice_, each in located:
             unsure = each.keys if every else each.keys[counts[each.keys] > 1]
             if self.live is None or not slice_.log_files or not len(unsure):
                 yield slice_, each
@@ -115,9 +115,9 @@ class BaseFileIndex:
 
     def _find_keys(self, bases: Sequence[BaseFile], wanted: TextSet) -> list[FoundKeys]:
         """Returns for each base file the distinct keys that it contains."""
-        found = [FoundKeys(np.empty(0, np.int64), None) for _ in bases]
+        results = [FoundKeys(np.empty(0, np.int64), None) for _ in bases]
         if not len(wanted):
-            return found
+            return results
         for at, base in enumerate(bases):
             with open_base_file(self.storage, base.path) as file:
                 footer = file.footer
@@ -130,11 +130,11 @@ class BaseFileIndex:
                 batches = file.batches(key_columns(fields), batch_rows=_BATCH_ROWS)
                 keys = pa.chunked_array([keys_of(batch, fields) for batch in batches], wanted.texts.type)
             if len(candidates) > len(keys):
-                found[at] = _search_file(keys, wanted)
+                results[at] = _search_file(keys, wanted)
             else:  # a set of few keys takes less time to make
                 some = _search_file(keys, TextSet(wanted.texts.take(pa.array(candidates))))
-                found[at] = replace(some, keys=candidates[some.keys])
-        return found
+                results[at] = replace(some, keys=candidates[some.keys])
+        return results
 
     def _candidate_keys(self, wanted: TextSet, footer: BaseFileFooter) -> RowNumbers:
         """Returns the numbers of the distinct keys that a base file may contain, ascending."""
@@ -176,8 +176,8 @@ class GlobalBaseFileIndex:
             slices += own
         owner = np.full(len(keys), -1, np.int64)
         holders: list[FileSlice] = []
-        found = self.files.living(keys, self.files.find(keys, slices), every=self.files.settings.moves_rows)
-        for slice_, hit in ((slice_, each.keys) for slice_, each in found):
+        located = self.files.living(keys, self.files.find(keys, slices), every=self.files.settings.moves_rows)
+        for slice_, hit in ((slice_, each.keys) for slice_, each in located):
             twice = hit[owner[hit] >= 0]
             if len(twice):
                 other = holders[owner[twice[0]]]

@@ -203,7 +203,7 @@ class SimpleBuckets:
         pass
 
     def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
-        found: dict[int, FileSlice] = {}
+        by_bucket: dict[int, FileSlice] = {}
         count = self.index.buckets_in(partition)
         for slice_ in slices:
             number = bucket_number(slice_.file_id)
@@ -220,15 +220,15 @@ class SimpleBuckets:
                     f"{indexes_config.BUCKET_EXPRESSIONS.key} to its rules if it had any",
                     partition,
                 )
-            if number in found:
+            if number in by_bucket:
                 raise mismatch(
-                    f"bucket {number} has several file groups, {found[number].file_id} and {slice_.file_id}, as a bulk "
-                    "insert of Apache Hudi into an existing bucket leaves them, which does not write to such a "
+                    f"bucket {number} has several file groups, {by_bucket[number].file_id} and {slice_.file_id}, as "
+                    "a bulk insert of Apache Hudi into an existing bucket leaves them, which does not write to such a "
                     "partition either; rewrite the table with insert_overwrite_table",
                     partition,
                 )
-            found[number] = slice_
-        return found
+            by_bucket[number] = slice_
+        return by_bucket
 
     def check_keys(self, slices: Mapping[int, FileSlice]) -> None:
         check_file_keys(self, self.index, self.storage, slices)

@@ -100,7 +100,7 @@ class ConsistentBuckets:
             return self._renewed[partition]
 
     def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
-        numbers, found = self.ring(partition).by_file_id(), {}
+        numbers, by_bucket = self.ring(partition).by_file_id(), {}
         for slice_ in slices:
             if slice_.file_id not in numbers:
                 raise mismatch(
@@ -108,8 +108,8 @@ class ConsistentBuckets:
                     "the table is written with another index",
                     partition,
                 )
-            found[numbers[slice_.file_id]] = slice_
-        return found
+            by_bucket[numbers[slice_.file_id]] = slice_
+        return by_bucket
 
     def check_keys(self, slices: Mapping[int, FileSlice]) -> None:
         check_file_keys(self, self._index, self._storage, slices)
@@ -121,13 +121,13 @@ class ConsistentBuckets:
             CorruptFileError: they cannot be read.
         """
         with self._lock:
-            found = self._rings.get(partition)
-            if found is None:
-                found = self._load_ring(partition)
-                if found is not None:
+            ring = self._rings.get(partition)
+            if ring is None:
+                ring = self._load_ring(partition)
+                if ring is not None:
                     self._stored.add(partition)
-                self._rings[partition] = found = found or HashRing.first(partition, self._index.count)
-            return found
+                self._rings[partition] = ring = ring or HashRing.first(partition, self._index.count)
+            return ring
 
     def _load_ring(self, partition: str) -> HashRing | None:
         """Reads the buckets from the newest metadata that counts; None: the partition has none."""

@@ -90,13 +90,13 @@ def check_index(slices: Iterable[FileSlice], partition: str, *, looks_up_keys: b
     Raises:
         ConfigError: says by what sign.
     """
-    found = list(slices)
+    listed = list(slices)
     sign = None
-    without_base = next((slice_.file_id for slice_ in found if slice_.base_file is None), None)
+    without_base = next((slice_.file_id for slice_ in listed if slice_.base_file is None), None)
     if without_base and looks_up_keys:
         sign = f"file group {without_base} has log files but no base file"
-    elif found and all(_BUCKET_ID.match(slice_.file_id) for slice_ in found):
-        sign = f"its file ids begin with bucket numbers, as {found[0].file_id} does"
+    elif listed and all(_BUCKET_ID.match(slice_.file_id) for slice_ in listed):
+        sign = f"its file ids begin with bucket numbers, as {listed[0].file_id} does"
     if sign:
         raise _other_index(f"partition '{partition}'", sign)
 

@@ -155,5 +155,5 @@ class SearchedIndex:
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
         """Locates keys like `GlobalIndex.locate`."""
-        at = self.keys.places(keys)
-        return self.partitions.take(at), self.file_ids.take(at)
+        places = self.keys.places(keys)
+        return self.partitions.take(places), self.file_ids.take(places)

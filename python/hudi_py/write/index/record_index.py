@@ -46,16 +46,16 @@ class _RecordIndex:
 
     def _locate_keys(self, keys: pa.StringArray, prefix: str | None = None) -> tuple[pa.StringArray, pa.StringArray]:
         """Returns partition path and file id of each key, null for new keys."""
-        found = places_of(self._metadata, keys, prefix)
-        both = pc.binary_join_element_wise(found.partitions, found.file_ids, "\0").dictionary_encode()
+        places = places_of(self._metadata, keys, prefix)
+        both = pc.binary_join_element_wise(places.partitions, places.file_ids, "\0").dictionary_encode()
         # a loop over the file groups, which are few compared with the rows
         pairs = [text.partition("\0") for text in both.dictionary.to_pylist()]
         stale = [number for number, (owner, _, file_id) in enumerate(pairs) if file_id not in self._file_ids(owner)]
         if not stale:
-            return found.partitions, found.file_ids
+            return places.partitions, places.file_ids
         is_stale = pc.is_in(both.indices, value_set=pa.array(stale, both.indices.type))
         nothing = pa.scalar(None, pa.string())
-        return pc.if_else(is_stale, nothing, found.partitions), pc.if_else(is_stale, nothing, found.file_ids)
+        return pc.if_else(is_stale, nothing, places.partitions), pc.if_else(is_stale, nothing, places.file_ids)
 
     def _file_ids(self, partition: str) -> frozenset[str]:
         with self._lock:

@@ -91,15 +91,15 @@ def _match_partitions(context: WriteContext, patterns: Sequence[str]) -> list[Pa
     """Returns the table's partitions that match, where `*` stands for any text, as in `resolvePartitionWildcards` of
     Apache Hudi 1.2.0."""
     known = context.transaction.view.partitions()
-    found: set[str] = set()
+    matches: set[str] = set()
     for pattern in patterns:
         wanted = pattern.strip("/")
         regex = ".*".join(escaped(part) for part in wanted.split("*"))
         matched = matching(f"(?s:{regex})", known, "hoodie.datasource.write.partitions.to.delete", whole=True)
         if not matched:
             _log.warning("the table %s has no partition '%s' to delete", context.transaction.config.name, pattern)
-        found.update(matched)
-    return sorted(PartitionPath(path) for path in found)
+        matches.update(matched)
+    return sorted(PartitionPath(path) for path in matches)
 
 
 def _check_no_pending_compaction(context: WriteContext, partitions: Sequence[PartitionPath]) -> None:

@@ -138,13 +138,13 @@ def _place_untagged(context: WriteContext, operation: Operation, share: Share, r
 def _slice_batches(batches: Iterator[pa.RecordBatch], start: int, count: int) -> Iterator[pa.RecordBatch]:
     """Yields rows `start` to `start + count` of the batches."""
     end = start + count
-    at = 0
+    position = 0
     for batch in batches:
-        low, high = max(start, at), min(end, at + batch.num_rows)
+        low, high = max(start, position), min(end, position + batch.num_rows)
         if low < high:
-            yield batch.slice(low - at, high - low)
-        at += batch.num_rows
-        if at >= end:
+            yield batch.slice(low - position, high - low)
+        position += batch.num_rows
+        if position >= end:
             return
 
 

@@ -82,9 +82,11 @@ def tagged_input(
     settings, combines = context.settings, context.settings.combines and operation.takes_whole_rows
     keyed, schema = map(partial(context.keyed_for, operation), batches), context.schema_for(operation)
     if settings.looks_up(operation):
-        with look_up(context, operation, keyed, schema, one_per_key=combines) as found:
-            partitions = found.held.partitions
-            yield TaggedInput(found.held, partitions, lambda each: found.tagged(each.path, [*each.slices.values()]))
+        with look_up(context, operation, keyed, schema, one_per_key=combines) as looked_up:
+            partitions = looked_up.held.partitions
+            yield TaggedInput(
+                looked_up.held, partitions, lambda each: looked_up.tagged(each.path, [*each.slices.values()])
+            )
     elif combines and settings.index.is_global:
         with held_rows(context, placed(keyed), pa.schema([*schema, PLACE])) as held:
             winners = OnePerKey(context, held)
@@ -139,8 +141,8 @@ def look_up(
     """
     index = index_of(context)
     if index.is_global:
-        with _look_up_everywhere(context, index, operation, rows, schema, one_per_key=one_per_key) as found:
-            yield found
+        with _look_up_everywhere(context, index, operation, rows, schema, one_per_key=one_per_key) as looked_up:
+            yield looked_up
         return
     with held_rows(context, rows, schema) as held:
 

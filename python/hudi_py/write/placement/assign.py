@@ -56,7 +56,7 @@ def small_files(
     compaction or clustering.
     """
     limit = packing.get(write_config.SMALL_FILE_LIMIT)
-    found = [
+    small = [
         slice_
         for slice_ in slices
         if slice_.base_file is not None
@@ -64,8 +64,8 @@ def small_files(
         and slice_.file_id not in excluded
         and not (is_mor and slice_.log_files)
     ]
-    found.sort(key=lambda slice_: (slice_.size, slice_.file_id))
-    return found[: packing.get(write_config.SMALL_FILE_CANDIDATES)] if is_mor else found
+    small.sort(key=lambda slice_: (slice_.size, slice_.file_id))
+    return small[: packing.get(write_config.SMALL_FILE_CANDIDATES)] if is_mor else small
 
 
 def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, record_size: int) -> list[InsertBucket]:
@@ -95,7 +95,9 @@ def even_files(num_rows: int, packing: Packing, record_size: int) -> list[Insert
         return []
     full = assign_inserts(num_rows, (), packing, record_size)[0].num_rows
     count = max(-(-num_rows * 10 // (full * 11)), 1)
-    return [InsertBucket(None, num_rows * (at + 1) // count - num_rows * at // count) for at in range(count)]
+    return [
+        InsertBucket(None, num_rows * (number + 1) // count - num_rows * number // count) for number in range(count)
+    ]
 
 
 def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packing: Packing) -> int | None:

@@ -102,10 +102,10 @@ def made_of_several(
     rows = pa.concat_tables([part.filter(pc.is_in(part[RECORD_KEY], value_set=twice)) for part in parts])
     made = one_row_per_key(rows.sort_by(PLACE.name).drop_columns([PLACE.name]), context.settings.merge)
     paths = paths_of(context, made)
-    found: dict[PartitionPath, list[pa.Table]] = {}
+    folded: dict[PartitionPath, list[pa.Table]] = {}
     for path in paths.unique().to_pylist():
-        found[PartitionPath(path)] = [made.filter(pc.equal(paths, path))]
-    return twice, found
+        folded[PartitionPath(path)] = [made.filter(pc.equal(paths, path))]
+    return twice, folded
 
 
 def in_one_partition(context: WriteContext, rows: Sequence[KeyedRows]) -> list[KeyedRows]:

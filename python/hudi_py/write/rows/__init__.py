@@ -100,13 +100,13 @@ class LocatedRows:
         by_code = np.argsort(codes, kind="stable")
         starts = np.searchsorted(codes, np.arange(len(ids)), sorter=by_code)
         new, *known = np.split(by_code, starts)
-        found = dict(zip(ids, known, strict=True))
+        known_rows = dict(zip(ids, known, strict=True))
         leaving: dict[FileId, RowNumbers] = {}
         if self.leaving is not None:
             leaves = self.leaving.fill_null(False).to_numpy(zero_copy_only=False)
-            leaving = {file_id: rows[leaves[rows]] for file_id, rows in found.items()}
-            found = {file_id: rows[~leaves[rows]] for file_id, rows in found.items()}
-        slices_of = tuple((by_id[file_id], rows) for file_id, rows in found.items())
+            leaving = {file_id: rows[leaves[rows]] for file_id, rows in known_rows.items()}
+            known_rows = {file_id: rows[~leaves[rows]] for file_id, rows in known_rows.items()}
+        slices_of = tuple((by_id[file_id], rows) for file_id, rows in known_rows.items())
         return TaggedRows(self.rows, slices_of, new, leaving, alive=alive)
 
 

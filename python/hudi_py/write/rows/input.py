@@ -65,8 +65,8 @@ class Input:
         """
         with self.open() as reader:
             for whole in reader:
-                for at in range(0, whole.num_rows, BATCH_ROWS):
-                    yield normalise_batch(whole.slice(at, BATCH_ROWS), self.schema)
+                for start in range(0, whole.num_rows, BATCH_ROWS):
+                    yield normalise_batch(whole.slice(start, BATCH_ROWS), self.schema)
 
 
 def read_input(data: Any) -> Input:

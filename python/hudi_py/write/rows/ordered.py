@@ -96,15 +96,15 @@ class OrderedRows(TemporaryFiles):
 def ordered(rows: pa.RecordBatch, keys: Sequence[str], bounds: Sequence[Key]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Sorts rows as `OrderedRows` does, and divides them by ranges of their keys: each up to a bound, and the last one
     beyond. Yields the ranges that have rows, with their numbers."""
-    found = rows.take(_sort_positions(pa.Table.from_batches([rows]), keys))
+    in_order = rows.take(_sort_positions(pa.Table.from_batches([rows]), keys))
     start = 0
     for number, bound in enumerate(bounds):
-        end = _count_before(found, keys, bound, after=True)
+        end = _count_before(in_order, keys, bound, after=True)
         if end > start:
-            yield number, found.slice(start, end - start)
+            yield number, in_order.slice(start, end - start)
         start = end
-    if start < found.num_rows:
-        yield len(bounds), found.slice(start)
+    if start < in_order.num_rows:
+        yield len(bounds), in_order.slice(start)
 
 
 def key_of(batch: pa.RecordBatch, row: int, keys: Sequence[str]) -> Key:

@@ -91,12 +91,14 @@ def column_changes(
         ConfigError: an argument is not valid.
     """
     dropped = [drop] if isinstance(drop, str) else drop
-    found: list[ColumnChange] = [DropColumn(path) for path in dropped]
-    found += [RenameColumn(path, name) for path, name in (rename or {}).items()]
-    found += [AddColumn(path, each.type, _comment_of(each), declared(each)) for path, each in _check_types("add", add)]
-    found += [ChangeType(path, each.type) for path, each in _check_types("type", type)]
-    found += [SetComment(path, text) for path, text in (comment or {}).items()]
-    found += [SetNullable(path, flag) for path, flag in (nullable or {}).items()]
+    changes: list[ColumnChange] = [DropColumn(path) for path in dropped]
+    changes += [RenameColumn(path, name) for path, name in (rename or {}).items()]
+    changes += [
+        AddColumn(path, each.type, _comment_of(each), declared(each)) for path, each in _check_types("add", add)
+    ]
+    changes += [ChangeType(path, each.type) for path, each in _check_types("type", type)]
+    changes += [SetComment(path, text) for path, text in (comment or {}).items()]
+    changes += [SetNullable(path, flag) for path, flag in (nullable or {}).items()]
     for path, place in (move or {}).items():
         word, _, other = place.strip().partition(" ")
         if (word == "first") is bool(other) or word not in ("first", "after", "before"):
@@ -104,18 +106,18 @@ def column_changes(
                 f"Argument move={{{path!r}: {place!r}}} is not valid; expected 'first', 'after <column>' or "
                 "'before <column>'"
             )
-        found.append(MoveColumn(path, word, other.strip()))
-    if not found:
+        changes.append(MoveColumn(path, word, other.strip()))
+    if not changes:
         raise ConfigError(
             "Cannot alter a table without a change; give at least one of drop, rename, add, type, comment, nullable "
             "and move"
         )
-    return tuple(found)
+    return tuple(changes)
 
 
 def _check_types(argument: str, types: Types | None) -> list[tuple[str, pa.Field]]:
     given = {field.name: field for field in types} if isinstance(types, pa.Schema) else types or {}
-    found = []
+    fields = []
     for path, kind in given.items():
         if isinstance(kind, pa.Field):
             if not kind.nullable and argument == "add":
@@ -128,14 +130,14 @@ def _check_types(argument: str, types: Types | None) -> list[tuple[str, pa.Field
                     f"Argument type={{{path!r}: ...}} is the type {declared(kind)}, which a column keeps from its "
                     "beginning; add a column of that type"
                 )
-            found.append((path, kind))
+            fields.append((path, kind))
         elif isinstance(kind, pa.DataType):
-            found.append((path, pa.field(path, kind)))
+            fields.append((path, pa.field(path, kind)))
         else:
             raise ConfigError(
                 f"Argument {argument}={{{path!r}: {kind!r}}} is not valid; expected an Arrow type, such as pa.int64()"
             )
-    return found
+    return fields
 
 
 def _comment_of(field: pa.Field) -> str | None:
@@ -242,36 +244,36 @@ def _versions_so_far(state: TableState) -> tuple[InternalSchema, ...]:
     Apache Hudi begins with the newest one only, and then cannot read files in which a column has a narrower type.
     """
     stored = newest_history(state.storage, state.timeline)  # a write without ids may have followed
-    found = list(stored.versions) if stored is not None else []
+    versions = list(stored.versions) if stored is not None else []
     for instant in state.timeline.write_completed:
-        if found and int(instant.time) <= found[-1].version_id:
+        if versions and int(instant.time) <= versions[-1].version_id:
             continue
         commit = read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
         text = commit.extra.get(SCHEMA_KEY)
         if not text or commit.operation in SCHEMA_OF_PLAN:
             continue
         avro = json.loads(text)
-        if not found:
-            found.append(with_ids(avro, state.config.name))
-        elif (made := reconciled(found[-1], avro, state.config.name)) is not found[-1]:
-            found.append(replace(made, version_id=int(instant.time)))
-    return tuple(found)
+        if not versions:
+            versions.append(with_ids(avro, state.config.name))
+        elif (made := reconciled(versions[-1], avro, state.config.name)) is not versions[-1]:
+            versions.append(replace(made, version_id=int(instant.time)))
+    return tuple(versions)
 
 
 def _fixed_columns(storage: Storage, config: TableConfig) -> dict[str, str]:
     """Returns the columns on which files, keys or indexes rely."""
-    found = dict.fromkeys(config.ordering_fields, _ORDERING)
+    fixed = dict.fromkeys(config.ordering_fields, _ORDERING)
     there = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     for definition in index_definitions(storage, config):
         if definition.name in there and definition.is_named:
             what = f"the source of the index {definition.name}; drop the index first"
-            found.update(dict.fromkeys(definition.source_fields, what))
+            fixed.update(dict.fromkeys(definition.source_fields, what))
     for key in _DELETE_MARKERS:
         if name := config.properties.get(key, "").strip():
-            found[name] = f"the delete marker ({key})"
-    found.update(dict.fromkeys(config.partition_fields, "a partition column (hoodie.table.partition.fields)"))
-    found.update(dict.fromkeys(config.record_key_fields, "a record key column (hoodie.table.recordkey.fields)"))
-    return found
+            fixed[name] = f"the delete marker ({key})"
+    fixed.update(dict.fromkeys(config.partition_fields, "a partition column (hoodie.table.partition.fields)"))
+    fixed.update(dict.fromkeys(config.record_key_fields, "a record key column (hoodie.table.recordkey.fields)"))
+    return fixed
 
 
 def _check_by_name(config: TableConfig, change: ColumnChange) -> None:
@@ -298,26 +300,26 @@ def _check_types_by_name(config: TableConfig, before: pa.Schema, after: pa.Schem
 
 def _retyped_columns(before: pa.Schema, after: pa.Schema) -> list[tuple[str, pa.DataType, pa.DataType]]:
     """Returns the columns and members of both schemas whose types differ: path, old and new type."""
-    found: list[tuple[str, pa.DataType, pa.DataType]] = []
+    retyped: list[tuple[str, pa.DataType, pa.DataType]] = []
 
     def walk(path: str, old: pa.DataType, new: pa.DataType) -> None:
         if pa.types.is_struct(old) and pa.types.is_struct(new):
             for member in old:
-                at = new.get_field_index(member.name)
-                if at >= 0:
-                    walk(f"{path}.{member.name}", member.type, new.field(at).type)
+                place = new.get_field_index(member.name)
+                if place >= 0:
+                    walk(f"{path}.{member.name}", member.type, new.field(place).type)
         elif pa.types.is_list(old) and pa.types.is_list(new):
             walk(f"{path}.element", old.value_type, new.value_type)
         elif pa.types.is_map(old) and pa.types.is_map(new):
             walk(f"{path}.value", old.item_type, new.item_type)
         elif not old.equals(new):
-            found.append((path, old, new))
+            retyped.append((path, old, new))
 
     for field in before:
         at = after.get_field_index(field.name)
         if at >= 0:
             walk(field.name, field.type, after.field(at).type)
-    return found
+    return retyped
 
 
 def _describe_change(change: ColumnChange, before: pa.Schema) -> SchemaChange:

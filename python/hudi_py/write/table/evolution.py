@@ -401,18 +401,18 @@ def _check_values(field: pa.Field, array: pa.Array, path: str) -> None:
     if isinstance(custom, Vector):
         vector_numbers(array, ELEMENT_TYPES[custom.element], custom.dimension, path)
     elif custom == BLOB:
-        found = array.filter(array.is_valid()).field("type")
-        unknown = pc.invert(pc.is_in(found, pa.array(BLOB_KINDS))).to_numpy(zero_copy_only=False)
+        types = array.filter(array.is_valid()).field("type")
+        unknown = pc.invert(pc.is_in(types, pa.array(BLOB_KINDS))).to_numpy(zero_copy_only=False)
         if unknown.any():
-            first = found[int(np.flatnonzero(unknown)[0])].as_py()
+            first = types[int(np.flatnonzero(unknown)[0])].as_py()
             raise SchemaMismatchError(
                 f"Column '{path}' is a BLOB, and {int(unknown.sum())} of its values have the type {first!r} or another "
                 f"unknown one; supported: {' and '.join(BLOB_KINDS)}"
             )
     elif pa.types.is_struct(kind) and _has_blobs(kind):
         rows = array.filter(array.is_valid())
-        for at, member in enumerate(kind):
-            _check_values(member, rows.field(at), f"{path}.{member.name}")
+        for index, member in enumerate(kind):
+            _check_values(member, rows.field(index), f"{path}.{member.name}")
     elif pa.types.is_list(kind) and _has_blobs(kind):
         _check_values(kind.value_field, array.flatten(), f"{path}.element")
     elif pa.types.is_map(kind) and _has_blobs(kind):
@@ -423,5 +423,5 @@ def _check_values(field: pa.Field, array: pa.Array, path: str) -> None:
 
 def _has_blobs(kind: pa.DataType) -> bool:
     """Returns whether a type contains a blob."""
-    members = [kind.field(at) for at in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+    members = [kind.field(index) for index in range(kind.num_fields)] if pa.types.is_nested(kind) else []
     return any(declared(member) == BLOB or _has_blobs(member.type) for member in members)

@@ -55,7 +55,7 @@ class RequestedTable:
                 f"{base_format}: such metafiles are written in Parquet only; leave the option out"
             )
         keys, fields = options.get(config.RECORD_KEY), options.get(config.PARTITION_PATH)
-        twice = next((name for at, name in enumerate(keys) if name in keys[:at]), None)
+        twice = next((name for number, name in enumerate(keys) if name in keys[:number]), None)
         if twice is not None:
             raise ConfigError(
                 f"Cannot create a table with the record key fields {','.join(keys)}: '{twice}' occurs twice; name each "
@@ -317,8 +317,8 @@ def table_properties(options: Options) -> dict[str, str]:
         ConfigError, UnsupportedTableError: as `NewTable.of`.
     """
     new = RequestedTable.of(options)
-    found = ((prop.key, prop.value_in(new)) for prop in PROPERTIES if prop.in_version(new.version))
-    return {key: value for key, value in found if value is not None}
+    properties = ((prop.key, prop.value_in(new)) for prop in PROPERTIES if prop.in_version(new.version))
+    return {key: value for key, value in properties if value is not None}
 
 
 def check_options(table: TableConfig, options: Options) -> None:
@@ -329,10 +329,10 @@ def check_options(table: TableConfig, options: Options) -> None:
         UnsupportedTableError: the table is of a version which is only read.
     """
     check_writable(table)
-    found = [text for prop in PROPERTIES if (text := prop.contradiction(table, options))]
-    if found:
+    contradictions = [text for prop in PROPERTIES if (text := prop.contradiction(table, options))]
+    if contradictions:
         raise ConfigError(
-            f"Cannot write to the table {table.name!r} with options that contradict it: {'; '.join(found)}; "
+            f"Cannot write to the table {table.name!r} with options that contradict it: {'; '.join(contradictions)}; "
             "leave these options out or change them"
         )
 
