@@ -86,7 +86,7 @@ PLAN_STRATEGY: Option[str] = Option(
     _strategy_parser(_PLANS_PACKAGE, (SIZE_BASED, SINGLE_FILE), {"JavaSizeBasedClusteringPlanStrategy": SIZE_BASED}),
     SIZE_BASED,
     f"How file slices are grouped: {SIZE_BASED} fills groups of up to `{_PLAN}max.bytes.per.group` with them, "
-    f"{SINGLE_FILE} makes a group of each. With or without the package.",
+    f"{SINGLE_FILE} puts each into a group of its own. With or without the package.",
     Scope.SERVICE,
     example=SINGLE_FILE,
 )
@@ -104,15 +104,15 @@ RUN_STRATEGY: Option[str] = Option(
 )
 FILTER_MODE = choice(
     "hoodie.clustering.plan.partition.filter.mode",
-    "Which partitions a plan has: all; the latest ones by name; those between two names; or, by the hour of the day, "
-    "every 24th.",
+    "Which partitions a plan covers: all; the latest ones by name; those between two names; or, by the hour of the "
+    "day, every 24th.",
     Scope.SERVICE,
     "NONE",
     ("NONE", "RECENT_DAYS", "SELECTED_PARTITIONS", "DAY_ROLLING"),
 )
 LOOKBACK_PARTITIONS = integer(
     f"{_PLAN}daybased.lookback.partitions",
-    "RECENT_DAYS: how many partitions a plan has, counted from the latest; 0: all.",
+    "RECENT_DAYS: how many partitions a plan covers, counted from the latest; 0: all.",
     Scope.SERVICE,
     2,
     unit="partitions",
@@ -155,14 +155,14 @@ SMALL_FILE_LIMIT = integer(
 )
 MAX_GROUP_BYTES = integer(
     f"{_PLAN}max.bytes.per.group",
-    "How many bytes of base files a group has at most; a larger file is a group of its own. Groups are rewritten "
-    "independently of each other.",
+    "Maximum bytes of base files in a group; a larger file is a group of its own. Groups are rewritten independently "
+    "of each other.",
     Scope.SERVICE,
     2 * 1024 * 1024 * 1024,
     unit="bytes",
 )
 MAX_GROUPS = integer(
-    f"{_PLAN}max.num.groups", "How many groups a plan has at most.", Scope.SERVICE, 30, minimum=1, unit="groups"
+    f"{_PLAN}max.num.groups", "Maximum number of groups in a plan.", Scope.SERVICE, 30, minimum=1, unit="groups"
 )
 TARGET_FILE_BYTES = integer(
     f"{_PLAN}target.file.max.bytes",
@@ -199,14 +199,14 @@ LAYOUT: Option[str] = Option(
     "choice",
     _parse_layout,
     "LINEAR",
-    "How rows are sorted by several columns: by one after the other, or along a Z-order or Hilbert curve, in which "
-    "rows lie close that are close in all columns.",
+    "How rows are sorted by several columns: by one after the other, or along a Z-order or Hilbert curve, which keeps "
+    "rows together that are close in all columns.",
     Scope.SERVICE,
     choices=LAYOUTS,
 )
 CURVE_METHOD = choice(
     "hoodie.layout.optimize.curve.build.method",
-    "How values become places on a curve: by their own bits.",
+    "How values are mapped to positions on a curve: by their own bits.",
     Scope.SERVICE,
     "DIRECT",
     ("DIRECT",),
@@ -216,7 +216,7 @@ CURVE_METHOD = choice(
 
 SORT_BY_KEY_LAST = flag(
     "hoodie.bulkinsert.sort.suffix.record_key",
-    "Whether a clustering sorts rows that are equal in the columns to sort by by their record key (LINEAR).",
+    "Whether a clustering sorts rows with equal sort columns by record key (LINEAR).",
     Scope.SERVICE,
     False,
 )

@@ -43,9 +43,9 @@ LOCK_PROVIDER: Option[str | None] = Option(
     "choice",
     _parse_provider,
     None,
-    "What holds the table lock; the name may be given without its package. Default: `StorageBasedLockProvider` on "
-    "object stores, `FileSystemBasedLockProvider` elsewhere. All writers of a table, including Apache Hudi, must use "
-    "the same one. `InProcessLockProvider` protects threads of one process only, so Spark writes refuse it. The "
+    "The provider of the table lock; the name may be given without its package. Default: `StorageBasedLockProvider` "
+    "on object stores, `FileSystemBasedLockProvider` elsewhere. All writers of a table, including Apache Hudi, must "
+    "use the same one. `InProcessLockProvider` protects threads of one process only, so Spark writes refuse it. The "
     "providers for ZooKeeper and DynamoDB need the extras `zookeeper` and `dynamodb`. If "
     "`FileSystemBasedLockProvider` is set, hudi-py checks the lock again after acquiring it, because Apache Hudi may "
     "remove it when releasing its own.",
@@ -270,15 +270,15 @@ STRATEGY = choice(
 RESOLVE_SCHEMAS = flag(
     "hoodie.write.concurrency.schema.conflict.resolution.enable",
     "Optimistic concurrency: whether a write fails if it changes the schema and another write has changed it "
-    "differently meanwhile. A write that leaves the schema as it was takes over the other's.",
+    "differently in the meantime. A write that does not change the schema adopts that of the other write.",
     Scope.LOCK,
     True,
 )
 RETRIES = integer(
     "hoodie.write.num.retries.on.conflict.failures",
-    "Optimistic concurrency: how many times a write that failed because of a conflict is done again, under a new "
-    "instant. Data that can be read only once is first copied to a temporary file. Through `df.write` one process "
-    "writes again what the tasks have staged or written, as far as `hoodie.py.staging.max.bytes` allows.",
+    "Optimistic concurrency: how often a write that failed because of a conflict is repeated, under a new instant. "
+    "Data that can be read only once is first copied to a temporary file. Through `df.write` one process writes again "
+    "what the tasks have staged or written, as far as `hoodie.py.staging.max.bytes` allows.",
     Scope.LOCK,
     0,
     unit="retries",
@@ -299,22 +299,22 @@ FAILED_WRITES = choice(
 
 EARLY_DETECTION = flag(
     "hoodie.write.concurrency.early.conflict.detection.enable",
-    "Optimistic concurrency: whether a write looks, before each of its data files, for the markers of other writes, "
-    "and fails at once if one that began earlier is changing the same file group. Otherwise conflicts are found when a "
-    "write commits.",
+    "Optimistic concurrency: whether a write checks the markers of other writes before each of its data files, and "
+    "fails at once if an earlier one is changing the same file group. Otherwise conflicts are found when a write "
+    "commits.",
     Scope.LOCK,
     False,
 )
 EARLY_STRATEGY = optional_choice(
     "hoodie.write.concurrency.early.conflict.detection.strategy",
-    "How conflicts are found early. All of Apache Hudi's strategies mean the same here: hudi-py has no timeline server "
-    "that could look from time to time, and no lock for each file group.",
+    "How conflicts are found early. All of Apache Hudi's strategies mean the same here: hudi-py has no timeline "
+    "server that could check periodically, and no lock for each file group.",
     Scope.LOCK,
     EARLY_STRATEGIES,
 )
 EARLY_COMMITS = flag(
     "hoodie.write.concurrency.early.conflict.check.commit.conflict",
-    "Early detection: whether a write fails at once, too, if another one has changed the file group and is completed.",
+    "Early detection: whether a write also fails at once if a completed write has changed the file group.",
     Scope.LOCK,
     False,
 )

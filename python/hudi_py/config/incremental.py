@@ -141,16 +141,16 @@ SINK_DEFAULT_IDENTIFIER = "default_single_writer"
 
 SINK_IDENTIFIER = text(
     "hoodie.datasource.write.streaming.checkpoint.identifier",
-    "The name under which a streaming query notes its batches in the table. Give each query on a table a name of its "
-    "own; with several writers (`hoodie.write.concurrency.mode`) it is required.",
+    "The name under which a streaming query records its batches in the table. Give each query on a table its own "
+    "name; with several writers (`hoodie.write.concurrency.mode`) it is required.",
     Scope.WRITE,
     SINK_DEFAULT_IDENTIFIER,
     example="orders",
 )
 SINK_RETRY_COUNT = integer(
     "hoodie.datasource.write.streaming.retry.count",
-    "How often the plan and the commit of a batch are tried in all, if another writer, the lock or the storage gets in "
-    "the way.",
+    "How often the plan and the commit of a batch are tried in total, if another writer, the lock or the storage "
+    "makes them fail.",
     Scope.WRITE,
     3,
     minimum=1,
@@ -165,7 +165,7 @@ SINK_RETRY_INTERVAL_MS = integer(
 )
 SINK_IGNORE_FAILED_BATCH = flag(
     "hoodie.datasource.write.streaming.ignore.failed.batch",
-    "Whether the query goes on if a batch cannot be written. The rows of that batch are then lost, with a warning.",
+    "Whether the query continues if a batch cannot be written. The rows of that batch are then lost, with a warning.",
     Scope.WRITE,
     False,
 )
@@ -178,7 +178,7 @@ SINK_DISABLE_COMPACTION = flag(
 )
 SINK_BATCH_ID: Option[int] = integer(
     "hoodie.internal.spark.streaming.batch.id",
-    "For `df.write` in `foreachBatch`: the id of the batch. A batch that the table holds already is not written again.",
+    "For `df.write` in `foreachBatch`: the id of the batch. A batch that is already in the table is not written again.",
     Scope.WRITE,
     -1,
     minimum=-1,

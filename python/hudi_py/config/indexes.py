@@ -230,9 +230,9 @@ EXPRESSION_INDEX_FILE_GROUPS = integer(
 )
 EXPRESSION_INDEX_COLUMN = text(
     "hoodie.metadata.index.expression.column",
-    "A column, or `struct.field`, for which writes make an expression index once the table has a commit, unless it has "
-    "one with the function that `hoodie.metadata.index.expression.options` names. `hoodie.index.name` names it; by "
-    "default it has the name of the column.",
+    "A column, or `struct.field`, for which writes make an expression index once the table has a commit, unless it "
+    "already has one with the function that `hoodie.metadata.index.expression.options` names. `hoodie.index.name` "
+    "names it; by default it has the name of the column.",
     Scope.WRITE,
     "",
     example="ts",
@@ -252,9 +252,9 @@ EXPRESSION_INDEX_TYPE = choice(
 )
 EXPRESSION_INDEX_ZONE = optional_text(
     "hoodie.py.expression.index.timezone",
-    "The time zone in which the functions of expression indexes see times: that of the Spark sessions which write the "
-    "table, as neither the table nor the index names one. By default writes use UTC, and reads use no index whose "
-    "values depend on the zone. Reads use them if it is `UTC`, the zone of filters.",
+    "The time zone for times in functions of expression indexes. It must be that of the Spark sessions that write the "
+    "table, because neither the table nor the index stores it. By default writes use UTC, and reads use no index "
+    "whose values depend on the zone. Reads use them if it is `UTC`, the zone of filters.",
     Scope.BOTH,
     example="UTC",
 )

@@ -306,8 +306,8 @@ CATALOG_OPTIONS = declared(globals())
 
 ICEBERG_ENABLED = flag(
     "hoodie.py.iceberg.enable",
-    "Whether the table is published as an Iceberg table after each commit and after services that run on demand. A "
-    "publication that fails logs a warning; the next one makes up for it.",
+    "Whether the table is published as an Iceberg table after each commit and after services that run on demand. If a "
+    "publication fails, a warning is logged, and the next one catches up.",
     Scope.SERVICE,
     False,
 )
@@ -333,13 +333,13 @@ ICEBERG_TABLE = optional_text(
 ICEBERG_BASE_FILES_ONLY = flag(
     "hoodie.py.iceberg.base.files.only",
     "Whether Iceberg sees only the base files of merge-on-read tables, that is the rows of a read-optimized query. "
-    "Otherwise what logs change is published too, which copies the rows in logs.",
+    "Otherwise changes in logs are published too, which copies the rows in logs.",
     Scope.SERVICE,
     False,
 )
 ICEBERG_LOCATION = optional_text(
     "hoodie.py.iceberg.location",
-    "The table's path as Iceberg engines know it, if it is not the one it is written by, such as "
+    "The table's path as Iceberg engines know it, if it differs from the path that is used to write it, such as "
     "`abfss://container@account.dfs.core.windows.net/trips`.",
     Scope.SERVICE,
     example="s3://lake/trips",

@@ -25,16 +25,16 @@ ENABLED = flag(
 )
 REPORTER = optional_choice(
     f"{_METRICS}reporter.type",
-    "Where they go: PROMETHEUS_PUSHGATEWAY (pushed once after each action), PROMETHEUS (served by this process while "
-    "it runs), CONSOLE (printed on standard output), SLF4J (logged) or INMEMORY (`hudi_py.interop.metrics.reported`). "
-    "It must be set: Apache Hudi's default, GRAPHITE, is refused.",
+    "Where metrics go: PROMETHEUS_PUSHGATEWAY (pushed once after each action), PROMETHEUS (served by this process "
+    "while it runs), CONSOLE (printed on standard output), SLF4J (logged) or INMEMORY "
+    "(`hudi_py.interop.metrics.reported`). It must be set: Apache Hudi's default, GRAPHITE, is refused.",
     Scope.SERVICE,
     (PUSH, SERVE, CONSOLE, LOG, MEMORY),
     not_built=dict.fromkeys(("GRAPHITE", "JMX", "DATADOG", "CLOUDWATCH", "M3"), _USE),
 )
 PREFIX = text(
     f"{_METRICS}reporter.metricsname.prefix",
-    "First part of the names. Default: the name of the table.",
+    "First part of the names of metrics. Default: the name of the table.",
     Scope.SERVICE,
     "",
     example="trips",
@@ -48,7 +48,9 @@ LOG_BLOCKS = flag(
 PUSH_HOST = text(
     f"{_METRICS}pushgateway.host", "Host of the push gateway.", Scope.SERVICE, "localhost", example="pushgateway"
 )
-PUSH_PORT = integer(f"{_METRICS}pushgateway.port", "Its port; with 443, over HTTPS.", Scope.SERVICE, 9091, minimum=1)
+PUSH_PORT = integer(
+    f"{_METRICS}pushgateway.port", "Port of the push gateway; with 443, over HTTPS.", Scope.SERVICE, 9091, minimum=1
+)
 PUSH_JOB = text(
     f"{_METRICS}pushgateway.job.name", "Job under which metrics are pushed.", Scope.SERVICE, "", example="trips"
 )
@@ -88,13 +90,16 @@ CALLBACK_ENABLED = flag(
 )
 CALLBACK_CLASS = choice(
     f"{_CALLBACK}class",
-    "The class that sends the message. Other classes of Java, such as those for Kafka and Pulsar, are refused.",
+    "The class that sends the message. Other Java classes, such as those for Kafka and Pulsar, are refused.",
     Scope.WRITE,
     HTTP,
     (HTTP,),
 )
 CALLBACK_URL = optional_text(
-    f"{_CALLBACK}http.url", "Address that gets the message by POST.", Scope.WRITE, example="https://events:8080/commits"
+    f"{_CALLBACK}http.url",
+    "Address that receives the message by POST.",
+    Scope.WRITE,
+    example="https://events:8080/commits",
 )
 CALLBACK_TIMEOUT_S = integer(
     f"{_CALLBACK}http.timeout.seconds", "How long to wait for an answer.", Scope.WRITE, 30, minimum=1, unit="seconds"

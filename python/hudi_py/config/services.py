@@ -30,8 +30,8 @@ FAIL_ON_ERROR = flag(
 )
 AUTO_UPGRADE = flag(
     "hoodie.write.auto.upgrade",
-    "Whether a write to a table of an older version brings it to version 9 once it is committed. Apache Hudi does so "
-    "by default, before the write.",
+    "Whether a write to a table of an older version upgrades it to version 9 once it is committed. Apache Hudi does "
+    "so by default, before the write.",
     Scope.SERVICE,
     False,
 )
@@ -104,7 +104,7 @@ CLEAN_TRIGGER_STRATEGY = choice(
 )
 CLEAN_TRIGGER_MAX_COMMITS = integer(
     "hoodie.clean.trigger.max.commits",
-    "A commit is followed by a clean after this many commits since the last one. One that is asked for does not wait.",
+    "A commit is followed by a clean after this many commits since the last one. A clean on demand does not wait.",
     _SERVICE,
     1,
     unit="commits",
@@ -112,7 +112,7 @@ CLEAN_TRIGGER_MAX_COMMITS = integer(
 )
 MAX_COMMITS_TO_CLEAN = integer(
     "hoodie.clean.max.commits.to.clean",
-    "By commits or hours: maximum number of commits by which one clean advances from where the last one stopped.",
+    "By commits or hours: maximum number of commits by which a clean advances beyond the last one.",
     _SERVICE,
     2**63 - 1,
     minimum=1,
@@ -291,8 +291,8 @@ TTL_STRATEGY_CLASS: Option[str | None] = Option(
     "class name",
     _strategy_class,
     None,
-    "Decides which partitions have expired, whatever the type: a strategy of Apache Hudi's, or `module:Class` of a "
-    "class in Python, see `hudi_py.services.ttl.PartitionStrategy`.",
+    "Decides which partitions have expired, whatever the type: a strategy of Apache Hudi's, or a Python class as "
+    "`module:Class`, see `hudi_py.services.ttl.PartitionStrategy`.",
     Scope.SERVICE,
     example="KeepByCreationTimeStrategy",
 )
@@ -313,7 +313,7 @@ TTL_PARTITIONS = names(
 )
 TTL_MAX_PARTITIONS = integer(
     f"{_TTL}strategy.max.delete.partitions",
-    "The largest number of partitions that are dropped at once, oldest first.",
+    "Maximum number of partitions that are dropped at once, oldest first.",
     Scope.SERVICE,
     1000,
     minimum=1,

@@ -71,7 +71,7 @@ ORDERING = names(
 )
 KEYGEN_CLASS = optional_choice(
     "hoodie.datasource.write.keygenerator.class",
-    "How record key and partition path are built. Default: by the number of columns.",
+    "How record key and partition path are formed. Default: by the number of columns.",
     Scope.TABLE,
     tuple(
         f"{_KEYGEN}{stem}{infix}KeyGenerator"
@@ -87,7 +87,7 @@ KEYGEN_CLASS = optional_choice(
 )
 KEYGEN_TYPE = optional_choice(
     "hoodie.datasource.write.keygenerator.type",
-    "How record key and partition path are built, by a short name instead of the class.",
+    "How record key and partition path are formed, by a short name instead of the class.",
     Scope.TABLE,
     tuple(
         f"{stem}{suffix}"
@@ -126,7 +126,7 @@ SLASHED_DATES = flag(
 )
 DATE_TYPE = optional_text(
     _DATES + "timestamp.type",
-    "Key generators TIMESTAMP and CUSTOM: what the values of the partition column are. UNIX_TIMESTAMP (seconds), "
+    "Key generators TIMESTAMP and CUSTOM: the kind of values in the partition column. UNIX_TIMESTAMP (seconds), "
     "EPOCHMILLISECONDS, EPOCHMICROSECONDS, SCALAR (numbers of another unit), DATE_STRING or MIXED (texts).",
     Scope.TABLE,
     aliases=(_OLD_DATES + "timestamp.type",),
@@ -176,7 +176,7 @@ DATE_OUTPUT_ZONE = optional_text(
 )
 DATE_ZONE = optional_text(
     _DATES + "timezone",
-    "Time zone of both texts and partition paths; prevails over the two.",
+    "Time zone of both texts and partition paths; takes precedence over the other two.",
     Scope.TABLE,
     aliases=(_OLD_DATES + "timezone",),
     example="UTC",
@@ -219,11 +219,10 @@ MERGE_STRATEGY_ID = optional_choice(
 )
 PAYLOAD_CLASS = optional_choice(
     "hoodie.datasource.write.payload.class",
-    "How two rows with the same key are merged, by an old payload class instead of the mode. Some make one row of two: "
-    "`PartialUpdateAvroPayload` and "
-    "`OverwriteNonDefaultsWithLatestAvroPayload` keep old values where new ones are null, "
-    "`PostgresDebeziumAvroPayload` where the source has not sent them; `AWSDmsAvroPayload` and those of Debezium "
-    "recognise deletes by a column. Tables of version 9 store the merge mode that corresponds to the class.",
+    "How two rows with the same key are merged, by an old payload class instead of the mode. Some fold two rows into "
+    "one: `PartialUpdateAvroPayload` and `OverwriteNonDefaultsWithLatestAvroPayload` keep old values where new ones "
+    "are null, `PostgresDebeziumAvroPayload` where the source has not sent them; `AWSDmsAvroPayload` and those of "
+    "Debezium recognise deletes by a column. Tables of version 9 store the merge mode that corresponds to the class.",
     Scope.TABLE,
     tuple(
         _MODEL + name
@@ -268,22 +267,22 @@ BASE_FILE_FORMAT = choice(
 META_FIELDS = flag(
     "hoodie.populate.meta.fields",
     "Whether files have the columns `_hoodie_*`. Without them, files are smaller and rows are found by the columns of "
-    "the record key; incremental queries, record indexes and bloom filters need them. A table keeps what it was made "
-    "with.",
+    "the record key; incremental queries, record indexes and bloom filters need them. Fixed when the table is "
+    "created.",
     Scope.TABLE,
     True,
 )
 DROP_PARTITION_COLUMNS = flag(
     "hoodie.datasource.write.drop.partition.columns",
-    "Whether files lack the partition columns, whose values are then the texts in partition paths. A table keeps what "
-    "it was made with.",
+    "Whether files lack the partition columns, whose values are then the texts in partition paths. Fixed when the "
+    "table is created.",
     Scope.TABLE,
     False,
 )
 METAFILES_IN_BASE_FORMAT = flag(
     "hoodie.partition.metafile.use.base.format",
-    "Whether the file by which a partition's folder is known is a Parquet file instead of a text. A table keeps what "
-    "it was made with.",
+    "Whether the file that marks the folder of a partition is a Parquet file instead of a text file. Fixed when the "
+    "table is created.",
     Scope.TABLE,
     False,
 )
@@ -295,8 +294,8 @@ CDC_ENABLED = flag(
 )
 CDC_MODE = choice(
     "hoodie.table.cdc.supplemental.logging.mode",
-    "What is logged of a changed row besides its key: nothing, the row before the change, or the rows before and after "
-    "it. Queries look up what is not logged.",
+    "What is logged about a changed row besides its key: nothing, the row before the change, or the rows before and "
+    "after it. Queries look up the rest.",
     Scope.TABLE,
     "DATA_BEFORE_AFTER",
     ("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"),

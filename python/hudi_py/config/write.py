@@ -265,7 +265,7 @@ PAGE_SIZE = integer(
 )
 DICTIONARY = flag(
     "hoodie.parquet.dictionary.enabled",
-    "Whether base files have dictionaries of a column's values, as long as those are few.",
+    "Whether base files have dictionaries for columns with few distinct values.",
     Scope.WRITE,
     True,
 )
@@ -319,8 +319,8 @@ LOG_BLOCK_MAX_SIZE = integer(
 )
 RECORD_POSITIONS = flag(
     "hoodie.write.record.positions",
-    "Whether log blocks note which rows of the base file they change, by which readers merge several times as fast. "
-    "They do in table versions 8 and 9 where the index is SIMPLE or BLOOM.",
+    "Whether log blocks record which rows of the base file they change, so that readers merge several times as fast. "
+    "They do so in table versions 8 and 9 with the index SIMPLE or BLOOM.",
     Scope.WRITE,
     True,
 )
@@ -370,8 +370,8 @@ SMALL_FILE_CANDIDATES = integer(
 )
 DROP_INDEXES = flag(
     "hoodie.py.drop.indexes",
-    "Whether a write may drop indexes: those that hudi-py cannot keep up to date, and without a metadata table all. "
-    "Otherwise such a write is refused.",
+    "Whether a write may drop indexes: those that hudi-py cannot keep up to date, or all if it drops the metadata "
+    "table. Otherwise such a write is refused.",
     Scope.WRITE,
     False,
 )
