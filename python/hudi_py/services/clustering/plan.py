@@ -187,7 +187,7 @@ def changed_partitions(state: TableState) -> set[str] | None:
         return None
     plan = _plan_of(state, last)
     partitions = set(() if plan is None else plan.missing_partitions or ())
-    for instant in _commits_beside(state, last):
+    for instant in _commits_since_plan(state, last):
         try:
             metadata = read_commit_metadata(state.storage, state.timeline.layout, instant)
         except FileNotFoundError:  # archived since it was listed
@@ -197,7 +197,7 @@ def changed_partitions(state: TableState) -> set[str] | None:
     return partitions
 
 
-def _commits_beside(state: TableState, last: Instant) -> Iterator[Instant]:
+def _commits_since_plan(state: TableState, last: Instant) -> Iterator[Instant]:
     """Yields the commits that were completed since a clustering was planned."""
     for instant in state.timeline.write_completed:
         if instant.time != last.time and (instant.completion_time or instant.time) >= last.time:

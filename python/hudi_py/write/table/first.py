@@ -67,7 +67,7 @@ class FirstWrite:
         return cls(WriterIdentity(new_writer_id(), process), settings, storage_options)
 
     def mark(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Marks the properties of the table that it creates."""
+        """Returns the properties of the table that it creates, with the mark."""
         begin_work(self.owner.id)
         return {**properties, FIRST_WRITE: self.owner.to_json()}
 
