@@ -182,7 +182,7 @@ def test_one_that_may_live_is_not_made_anew_and_one_that_was_does_not_write(tmp_
     old = time.time() - 3600
     os.utime(path / PROPERTIES, (old, old))
     hudi_py.write(str(path), ROWS, record_key="n")
-    with pytest.raises(ConflictError, match="made the table anew"):
+    with pytest.raises(ConflictError, match="recreated the table"):
         run_task(stale, TaskId(), ROWS.to_batches())
     abort_write(stale)
     assert existing_table(local(path)) is not None
