@@ -24,7 +24,7 @@ _SECTIONS: Final = {
     "Maintain": (
         *("compact", "log-compact", "cluster", "clean", "archive", "resize-buckets", "run", "unschedule"),
         "tend",
-        *("upgrade", "downgrade"),
+        *("upgrade", "downgrade", "change-type"),
         *("index", "metadata"),
     ),
     "Health": ("doctor", "repair", "repairs"),

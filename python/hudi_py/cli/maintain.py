@@ -142,7 +142,7 @@ def _version_command(name: str, about: str, examples: Sequence[str], *, newest: 
     def command(target: CommandTarget, to: int, dry_run: bool, yes: bool) -> None:
         from hudi_py.cli import services
 
-        services.change_version(target, name, to, dry_run, yes)
+        services.change_table(target, name, to, dry_run, yes)
 
     chosen = click.option("--to", type=int, help="The version.", **({"default": 9} if newest else {"required": True}))
     command = chosen(dry_run_option(yes_option(command)))
@@ -169,6 +169,24 @@ _version_command(
     ["hudi-py downgrade /data/trips --to 8 --dry-run", "hudi-py downgrade /data/trips --to 6 --yes"],
     newest=False,
 )
+
+
+@table_command(
+    _GROUP,
+    "change-type",
+    examples=["hudi-py change-type /data/trips mor --dry-run", "hudi-py change-type /data/trips COPY_ON_WRITE --yes"],
+)
+@click.argument("type")
+@dry_run_option
+@yes_option
+def change_type(target: CommandTarget, type: str, dry_run: bool, yes: bool) -> None:
+    """Make a table copy-on-write (cow) or merge-on-read (mor).
+
+    On the way to copy-on-write, logs are compacted first. --dry-run shows what changes and how to go back.
+    """
+    from hudi_py.cli import services
+
+    services.change_table(target, "change_type", type, dry_run, yes)
 
 
 class _AnyService(Documented):

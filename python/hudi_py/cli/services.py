@@ -137,8 +137,8 @@ def clean(target: CommandTarget, how: How, yes: bool) -> None:
     planned(target, plans, how)
 
 
-def change_version(target: CommandTarget, name: str, to: int, dry_run: bool, yes: bool) -> None:
-    """Implements `hudi-py upgrade` and `downgrade`: shows the consequences, asks, and does it."""
+def change_table(target: CommandTarget, name: str, to: int | str, dry_run: bool, yes: bool) -> None:
+    """Implements `hudi-py upgrade`, `downgrade` and `change-type`: shows the consequences, asks, and does it."""
     table = target.open()
     change, screen = getattr(table, name), Screen()
     found = change(to, dry_run=True)
@@ -150,7 +150,9 @@ def change_version(target: CommandTarget, name: str, to: int, dry_run: bool, yes
         if found.steps:
             screen.line(f"To go back: {found.undo.replace('PATH', table.uri)}")
     if not dry_run and found.steps:
-        confirm(f"{name.capitalize()} {table.uri} from version {found.source} to {to}?", yes)
+        ends = f"{found.source} to {found.target}"
+        what = f"{table.uri} from {ends}" if name == "change_type" else f"{table.uri} from version {ends}"
+        confirm(f"{'Change' if name == 'change_type' else name.capitalize()} {what}?", yes)
     report(target, found if dry_run else change(to))
 
 

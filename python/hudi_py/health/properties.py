@@ -10,7 +10,6 @@ from hudi_py.health.facts import Facts
 from hudi_py.health.findings import Finding
 from hudi_py.model.instant import Action
 from hudi_py.model.layout import BACKUP, META_FOLDER, PROPERTIES, TIMELINE, UPDATED
-from hudi_py.model.names import parse_log_file_name
 from hudi_py.model.properties import (
     CHECKSUM,
     NAME,
@@ -126,12 +125,7 @@ def check_contradictions(facts: Facts) -> Iterator[Finding]:
     """Yields findings about properties that contradict timeline and files."""
     config, timeline = facts.table, facts.active
     deltas = [i.time for i in timeline.instants if i.action in (Action.DELTA_COMMIT, Action.COMPACTION)]
-    logs = [
-        info.path
-        for folder in facts.data_folders
-        for info in facts.folders[folder]
-        if (name := parse_log_file_name(info.name)) is not None and not name.cdc
-    ]
+    logs = [] if config.is_mor else _newest_logs(facts)
     if not config.is_mor and (deltas or logs):
         yield Finding(
             "properties.foreign",
@@ -151,6 +145,12 @@ def check_contradictions(facts: Facts) -> Iterator[Finding]:
             paths=(PROPERTIES, other),
             details={"key": "hoodie.timeline.layout.version"},
         )
+
+
+def _newest_logs(facts: Facts) -> list[str]:
+    """Returns the logs of the newest file slices; earlier ones may be from before a change of the table's type."""
+    view = facts.view
+    return [log.path for path in view.partitions() for each in view.latest_slices(path) for log in each.log_files]
 
 
 def _is_state(name: str) -> bool:

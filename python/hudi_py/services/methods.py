@@ -40,6 +40,7 @@ from hudi_py.services.registry import (
 )
 from hudi_py.services.ttl import TTL, TtlReport
 from hudi_py.services.upgrade.service import DOWNGRADE, UPGRADE, VersionReport
+from hudi_py.services.upgrade.table_type import CHANGE_TYPE, TypeReport
 from hudi_py.timeline.state import TableState
 from hudi_py.write.result import WriteResult, requested_time
 
@@ -412,6 +413,21 @@ class ServiceMethods(ABC):
     def downgrade(self, to: int, *, dry_run: bool = False, options: Mapping[str, Any] | None = None) -> VersionReport:
         """Downgrades the table to an older version, 8 or 6. For the rest see `upgrade`."""
         return self._run_step(DOWNGRADE, options, to=to, dry_run=dry_run)
+
+    def change_type(self, to: str, *, dry_run: bool = False, options: Mapping[str, Any] | None = None) -> TypeReport:
+        """Makes a copy-on-write table merge-on-read, or the other way round, after all logs are compacted. It has the
+        old type until all is prepared, and the new one from then on; a call that dies is repeated.
+
+        Args:
+            to: `COPY_ON_WRITE` or `MERGE_ON_READ`, or `cow` or `mor`.
+            dry_run: only reports what would be done, what readers can no longer do, and how to go back.
+
+        Raises:
+            ConfigError: there is no such type.
+            ConflictError: a write is under way or has failed and is kept, or an index is being built.
+            UnsupportedTableError: the table has something that the type does not allow for.
+        """
+        return self._run_step(CHANGE_TYPE, options, to=to, dry_run=dry_run)
 
     def preview_archive(self, *, options: Mapping[str, Any] | None = None) -> Selection:
         """Returns the `instants` that `archive` would move now, oldest first, or the `reason` why there are none."""

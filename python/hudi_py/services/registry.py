@@ -23,6 +23,7 @@ from hudi_py.services.recovery.rollback import rollback
 from hudi_py.services.recovery.savepoint import create_savepoint, delete_savepoint
 from hudi_py.services.ttl import TTL
 from hudi_py.services.upgrade.service import DOWNGRADE, UPGRADE
+from hudi_py.services.upgrade.table_type import CHANGE_TYPE
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 
@@ -93,6 +94,7 @@ SERVICES: Final[Mapping[str, Service[Any]]] = {
         TTL,
         UPGRADE,
         DOWNGRADE,
+        CHANGE_TYPE,
     )
 }
 _FIRST: Final = (CLEAN, ARCHIVE)

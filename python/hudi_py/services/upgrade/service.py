@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hudi_py.config import Options
-from hudi_py.config import compaction as compaction_config
 from hudi_py.config import services as service_config
-from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
+from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.merge.settings import merge_settings
 from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.table import COLUMN_STATS, FILES, forget_checked
@@ -21,12 +20,18 @@ from hudi_py.model.instant import Action
 from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Argument, InstantArgument, Service, Step
-from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.planned.service import ServiceReport, run, run_all
+from hudi_py.services.planned.service import ServiceReport
 from hudi_py.services.upgrade.layouts import Copied, LayoutChange, with_changes
+from hudi_py.services.upgrade.logs import (
+    added_too_fast,
+    check_not_indexing,
+    compact_logs,
+    groups_with_logs,
+    logs_of_clustering,
+    pending_compactions,
+)
 from hudi_py.services.upgrade.properties import changed_properties, check_keys, steps
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.within import can_set_modified
@@ -36,7 +41,6 @@ from hudi_py.timeline.properties import WRITABLE_VERSIONS, load_table_config, up
 from hudi_py.timeline.state import TableState
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable
-from hudi_py.view import FileSystemView
 
 _log = logging.getLogger(__name__)
 
@@ -138,17 +142,14 @@ class _VersionChange:
             return replace(report, reason="this was a dry run")
         for _ in range(_ATTEMPTS):
             if self._needs_compaction(config):
-                self._compact_logs()
+                compact_logs(context)
             with recovered(context.session, self._purpose) as table:
                 if self._has_obstacles(table):
                     continue
                 copied = self._change_version(table)
                 _log.info("%s: %s", self._storage.uri, report)
                 return replace(report, num_instants=copied.instants, num_archived=copied.archived)
-        raise ConflictError(
-            f"Cannot {self._purpose} at {self._storage.uri}: other writers add logs as quickly as they are compacted; "
-            "stop them, then try again"
-        )
+        raise added_too_fast(self._storage.uri, self._purpose)
 
     # -- what is planned ------------------------------------------------------------------------------------------
 
@@ -170,7 +171,7 @@ class _VersionChange:
         config = state.config
         check_keys(config, self._version_argument, self._context.options)
         changes = changed_properties(config, self._version_argument, self._context.options)
-        self._check_pending(state)
+        check_not_indexing(state, self._purpose)
         back = "downgrade" if self._name == "upgrade" else "upgrade"
         return VersionReport(
             self._name,
@@ -189,14 +190,10 @@ class _VersionChange:
         if writes:
             yield f"{counted(len(writes), 'pending write')} rolled back, unless under way"
         if self._needs_compaction(config):
-            pending = [
-                instant.time
-                for instant in timeline.pending
-                if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION)
-            ]
+            pending = pending_compactions(state)
             if pending:
-                yield f"{counted(len(pending), 'pending plan')} of compactions run"
-            groups = _groups_with_logs(self._context.view(state))
+                yield f"{counted(pending, 'pending plan')} of compactions run"
+            groups = groups_with_logs(self._context.view(state))
             if groups:
                 yield f"{counted(groups, 'file group')} with logs compacted"
         if FILES in config.metadata_partitions:
@@ -236,15 +233,6 @@ class _VersionChange:
         if config.is_mor:
             yield "time travel to before the downgrade is right in hudi-py only, where file groups had logs"
 
-    def _check_pending(self, state: TableState) -> None:
-        indexing = [instant for instant in state.timeline.pending if instant.action is Action.INDEXING]
-        if indexing or state.config.metadata_partitions_inflight:
-            what = indexing[0].time if indexing else ", ".join(state.config.metadata_partitions_inflight)
-            raise ConflictError(
-                f"Cannot {self._purpose} at {self._storage.uri}: an index is being built ({what}); wait until it is "
-                "done, or drop it"
-            )
-
     # -- what comes before ----------------------------------------------------------------------------------------
 
     def _needs_compaction(self, config: TableConfig) -> bool:
@@ -258,39 +246,25 @@ class _VersionChange:
         except UnsupportedTableError:  # a class of the user's own, which stays
             return False
 
-    def _compact_logs(self) -> None:
-        context = self._context
-        options = context.options.replace({compaction_config.STRATEGY: "UnBoundedCompactionStrategy"})
-        own = replace(context, session=context.session.reread(), options=options)
-        own.progress.phase("compacting logs")
-        for instant in own.timeline().pending:
-            if instant.action is Action.LOG_COMPACTION:
-                run(LogCompaction(), own, instant.time)
-        run_all(Compaction(always=True), own)
-
     def _has_obstacles(self, table: LockedTable) -> bool:
         """Returns whether there are still logs or plans of compactions, which the change does not allow.
 
         Raises:
             ConflictError: a pending clustering keeps them from being compacted, or an index is being built.
         """
-        self._check_pending(table)
+        check_not_indexing(table, self._purpose)
         if not self._needs_compaction(table.config):
             return False
-        if any(instant.action in (Action.COMPACTION, Action.LOG_COMPACTION) for instant in table.timeline.pending):
+        if pending_compactions(table):
             return True
-        if not _groups_with_logs(self._context.view(table)):
+        if not groups_with_logs(self._context.view(table)):
             return False
         clustering = table.plans.of(Action.CLUSTERING, Action.REPLACE_COMMIT)
         if not clustering:
             return True
         if self._version_argument >= 8 and not self._merges_otherwise(table.config):
             return False
-        raise ConflictError(
-            f"Cannot {self._purpose} at {self._storage.uri}: the pending clustering {clustering[0].time} has file "
-            "groups with logs, which have to be compacted first; run it, or drop it (unschedule)",
-            instant=clustering[0].time,
-        )
+        raise logs_of_clustering(table, clustering[0].time, self._purpose)
 
     # -- the change -----------------------------------------------------------------------------------------------
 
@@ -333,10 +307,6 @@ class _VersionChange:
             config = load_table_config(own)
             if config.version == version:
                 self._sweep_leftovers(own, config)
-
-
-def _groups_with_logs(view: FileSystemView) -> int:
-    return sum(bool(slice_.log_files) for path in view.partitions() for slice_ in view.latest_slices_for_write(path))
 
 
 def _steps_after_commit(options: Options, config: TableConfig) -> Iterator[Step]:
