@@ -78,9 +78,7 @@ def test_rows_stay(tmp_path: Path, version: int, kind: str) -> None:
     write(path, [1, 9], 5)
     after = {**before, 1: "1-5", 9: "9-5"}
     assert values(path) == after
-    assert table.files()["log_files"].to_pylist().count([]) == (
-        len(table.files()) if kind == "mor" else len(table.files()) - 1
-    )
+    assert any(table.files()["log_files"].to_pylist()) == (kind == "cow")
     found = diagnose(open_storage(path), OPTIONS, full=True, with_environment=False)
     assert found.healthy, str(found)
     back = table.change_type(source)
@@ -130,7 +128,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     table = hudi_py.open_table(str(path), options=OPTIONS)
     with pytest.raises(ConfigError, match="supported types are COPY_ON_WRITE and MERGE_ON_READ, or cow and mor"):
         table.change_type("both")
-    with pytest.raises(ConfigError, match="takes to, dry_run|with instant|takes none"):
+    with pytest.raises(ConfigError, match="with the instant '123': it takes none"):
         table.services.run("change_type", instant="123", to="mor")
     hashed = tmp_path / "hashed"
     options = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
@@ -154,8 +152,8 @@ def test_failed_writes_that_are_kept_are_in_the_way(tmp_path: Path) -> None:
     table.change_type("mor")
     assert not table.timeline.pending, "it was rolled back"
     assert values(path) == before
-    with pytest.raises(ConflictError, match="is pending|is being built|under way"):
-        _index(path)
+    _index(path)
+    with pytest.raises(ConflictError, match="an index is being built"):
         table.change_type("cow")
 
 
