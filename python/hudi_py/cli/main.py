@@ -30,7 +30,7 @@ _SECTIONS: Final = {
     "Health": ("doctor", "repair", "repairs"),
     "Go back": ("rollback", "savepoint", "restore"),
     "Locks": ("locks",),
-    "Other systems": ("iceberg", "sync"),
+    "Other systems": ("iceberg", "sync", "export"),
 }
 
 

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hudi_py.cli.declare import NAMES, CommandTarget, confirm, table_command, yes_option
+from hudi_py.cli.declare import (
+    NAMES,
+    CommandTarget,
+    confirm,
+    dry_run_option,
+    table_command,
+    yes_option,
+)
 from hudi_py.model.words import counted
 
 if TYPE_CHECKING:
@@ -62,6 +69,39 @@ def register(target: CommandTarget, catalogs: list[str] | None, database: str | 
         return
     for entry in report.entries:
         screen.line(f"{entry.name} is {_DONE[entry.done]} {entry.catalog}{_partition_counts(entry)}.")
+
+
+@table_command(
+    _GROUP,
+    "export",
+    examples=[
+        "hudi-py export /data/trips s3://backup/trips --dry-run",
+        "hudi-py export /data/trips /data/copy --as-of 2026-01-31",
+        "hudi-py export /data/trips /data/files --format parquet --partition-by city",
+    ],
+)
+@click.argument("to", metavar="TARGET", type=click.Path())
+@click.option("--format", "form", type=click.Choice(["hudi", "parquet"]), default="hudi", show_default=True)
+@click.option("--as-of", metavar="TIME", help="The state as of an instant or a time.")
+@click.option("--partition-by", metavar="COLUMN", help="Of parquet: a folder for each value of this column.")
+@dry_run_option
+def export(
+    target: CommandTarget, to: str, form: str, as_of: str | None, partition_by: str | None, dry_run: bool
+) -> None:
+    """Copy the table, or its rows, to an empty folder.
+
+    `hudi` copies the newest file slices and what makes them a table; `parquet` writes files with the rows.
+    """
+    from hudi_py.cli.screen import Screen
+
+    table = target.open()
+    found = table.export(to, format=form, as_of=as_of, partition_by=partition_by, dry_run=dry_run)
+    screen = Screen()
+    if target.as_json:
+        screen.json(found.to_dict())
+    else:
+        text = str(found)
+        screen.line(text[:1].upper() + text[1:] + ".")
 
 
 @_GROUP.group("iceberg")

@@ -1,0 +1,364 @@
+"""Copies a table, or its rows, to another place (`HoodieSnapshotExporter`, Apache Hudi 1.2.0).
+
+A copy has the newest file slices as of a time, and of the active timeline what readers need for them: the instants from
+the first that wrote one of the logs, and the archive. Files of earlier instants count as committed, since they are from
+before the timeline starts. The copy has no metadata table, which a write builds. What makes it a table comes last, so
+that nothing half written can be read: `hoodie.properties`, or for rows the file `_SUCCESS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudi_py.config import Options, Scope
+from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
+from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
+from hudi_py.model.layout import BUCKET_INDEX, PARTITION_METAFILE, SCHEMAS
+from hudi_py.model.names import PartitionPath, join_path, parse_log_file_name
+from hudi_py.model.words import Spoken, counted, show_bytes
+from hudi_py.progress import Progress
+from hudi_py.read import make_scan
+from hudi_py.read.request import ScanArguments, ScanRequest
+from hudi_py.read.slices.task import read_split_on
+from hudi_py.read.snapshot import Snapshot, open_snapshot
+from hudi_py.schema import META_FIELDS
+from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads, write_threads
+from hudi_py.storage.within import set_modified
+from hudi_py.timeline.archived import archive_folder
+from hudi_py.timeline.properties import create_table_config, make_table_folders
+from hudi_py.timeline.state import TableState
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.times import epoch_ms, table_zone
+
+FORMATS: Final = ("hudi", "parquet")
+_CHUNK: Final = 8 << 20
+_SUCCESS: Final = "_SUCCESS"
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+_OF_METADATA: Final = ("hoodie.table.metadata.partitions", "hoodie.table.index.defs.path")
+"""Properties, and prefixes of some, about the metadata table."""
+_KEPT_ACTIONS: Final = WRITE_ACTIONS | {Action.ROLLBACK, Action.RESTORE}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExportReport(Spoken):
+    """The result of an export, or what it would do."""
+
+    uri: str
+    """Where the copy is."""
+    format: str
+    as_of: str | None
+    """The newest write that is in the copy; None if there is none."""
+    num_files: int = 0
+    """Data files."""
+    num_bytes: int = 0
+    """Their size. Of rows, that in the table if nothing was written yet."""
+    num_partitions: int = 0
+    num_instants: int = 0
+    """Instants in the copied timeline."""
+    num_rows: int | None = None
+    """Rows; None for a copy of the table."""
+    dry_run: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Converts the fields to JSON types, by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def _text(self) -> str:
+        what = counted(self.num_files, "file") if self.num_rows is None else counted(self.num_rows, "row")
+        done = "would be copied" if self.dry_run else "copied"
+        more = f" in {counted(self.num_partitions, 'partition')}, {show_bytes(self.num_bytes)}"
+        return f"{what}{more} {done} to {self.uri}, as of {self.as_of or 'the creation of the table'}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What is exported: the file slices of a state."""
+
+    snapshot: Snapshot
+    slices: tuple[FileSlice, ...]
+    timeline: Timeline
+    """The instants up to the state's."""
+
+    @classmethod
+    def of(cls, state: TableState, as_of: InstantTime | None) -> _Source:
+        snapshot = open_snapshot(state, as_of)
+        view = snapshot.view(by_metadata=True)
+        slices = tuple(each for path in view.partitions() for each in view.latest_slices(path, snapshot.as_of))
+        seen = snapshot.timeline
+        if as_of is not None:
+            files = tuple(each for each in seen.files if each.time <= as_of)
+            seen = Timeline(seen.layout, files, seen.start)
+        return cls(snapshot, slices, seen)
+
+    @property
+    def newest(self) -> Instant | None:
+        writes = self.timeline.write_completed
+        return writes[-1] if writes else None
+
+    @property
+    def files(self) -> dict[str, int]:
+        """Maps the paths of the data files to their sizes."""
+        bases = ((each.base_file.path, each.base_file.size) for each in self.slices if each.base_file is not None)
+        return {**dict(bases), **{log.path: log.size for each in self.slices for log in each.log_files}}
+
+    @property
+    def partitions(self) -> list[str]:
+        return sorted({str(each.partition) for each in self.slices})
+
+
+def export_table(
+    state: TableState,
+    target: Storage,
+    options: Mapping[str, Any],
+    *,
+    format: str = "hudi",
+    as_of: InstantTime | None = None,
+    partition_by: str | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> ExportReport:
+    """Copies a table or its rows to an empty place.
+
+    Args:
+        options: options of reads and writes.
+        format: `hudi`, a copy of the table, or `parquet`, files with its rows without meta columns.
+        as_of: the instant whose state is exported; None: the newest.
+        partition_by: of `parquet`: the column whose values have a folder each, `column=value`.
+        dry_run: only return what would be exported.
+
+    Raises:
+        ConfigError: the target is not empty or lies in the table, or an argument is wrong.
+        ConflictError: files were cleaned meanwhile.
+        HistoryCleanedError: files of that time have been cleaned.
+        UnsupportedTableError: a copy of the table would need files that lie elsewhere.
+    """
+    if format not in FORMATS:
+        raise ConfigError(f"Cannot export {state.storage.uri} as {format!r}; supported: {', '.join(FORMATS)}")
+    if partition_by is not None and format == "hudi":
+        raise ConfigError(
+            f"Cannot export {state.storage.uri} as a table partitioned by '{partition_by}': a copy has the table's own "
+            "partitions; leave partition_by out, or give format='parquet'"
+        )
+    inside = f"{target.uri.rstrip('/')}/"
+    if inside.startswith(f"{state.storage.uri.rstrip('/')}/"):
+        raise ConfigError(f"Cannot export {state.storage.uri} to {target.uri}: it lies in the table")
+    if target.list(""):
+        raise ConfigError(
+            f"Cannot export {state.storage.uri} to {target.uri}: it is not empty; give another folder, or remove what "
+            "an export that was killed left there"
+        )
+    source, shown = _Source.of(state, as_of), progress or Progress.silent()
+    try:
+        if format == "hudi":
+            return _copy_table(source, target, write_threads(Options.resolve(options)), shown, dry_run)
+        return _write_rows(source, target, options, partition_by, shown, dry_run)
+    except FileNotFoundError as error:
+        raise ConflictError(
+            f"Cannot export {state.storage.uri}: the file {error.filename} was cleaned meanwhile; remove what is at "
+            f"{target.uri} and export again, after a savepoint if cleaning is frequent",
+            path=error.filename,
+        ) from error
+
+
+# -- a copy of the table ----------------------------------------------------------------------------------------------
+
+
+def _copy_table(source: _Source, target: Storage, threads: int, progress: Progress, dry_run: bool) -> ExportReport:
+    storage, config = source.snapshot.storage, source.snapshot.config
+    if any(each.base_file is not None and each.base_file.source is not None for each in source.slices):
+        raise UnsupportedTableError(
+            f"Cannot export {storage.uri} as a table: rows of its bootstrapped files are in files elsewhere; give "
+            "format='parquet', or write them first, by clustering"
+        )
+    newest = source.newest
+    if newest is None and source.slices:
+        raise ConfigError(
+            f"Cannot export {storage.uri} as a table as of {source.snapshot.as_of}: the writes up to then are "
+            "archived; give a later time, or format='parquet'"
+        )
+    instants, files = _kept_instants(source), source.files
+    report = ExportReport(
+        target.uri,
+        "hudi",
+        None if newest is None else newest.time,
+        len(files),
+        sum(files.values()),
+        len(source.partitions),
+        len({(each.time, each.action.comparable) for each in instants}),
+        dry_run=dry_run,
+    )
+    if dry_run:
+        return report
+    progress.phase("copying data files", len(files))
+    in_threads(lambda path: _copy_file(storage, target, path, files[path], progress), files, threads)
+    progress.phase("copying the timeline")
+    others = [*_metafiles(storage, source.partitions), *_below(storage, SCHEMAS), *_below(storage, BUCKET_INDEX)]
+    others += _below(storage, archive_folder(config))
+    for path in dict.fromkeys(others):
+        target.put(path, storage.read(path))
+    zone = table_zone(config)
+    for instant in instants:
+        path = source.timeline.layout.path(instant.file_name)
+        target.put(path, storage.read(path))
+        if instant.completed and not source.timeline.layout.has_completion_times and instant.completion_time:
+            set_modified(target, path, epoch_ms(instant.completion_time, zone))
+    properties = {key: value for key, value in config.properties.items() if not key.startswith(_OF_METADATA)}
+    make_table_folders(target, properties)
+    target.sync()
+    if not create_table_config(target, properties):
+        raise ConflictError(f"Cannot export {storage.uri} to {target.uri}: another process has made a table there")
+    return report
+
+
+def _kept_instants(source: _Source) -> list[Instant]:
+    """Returns the state files that readers of the copied slices need, oldest first: those of writes from the first on
+    that wrote a log, and plans of compactions that later logs are named after."""
+    timeline = source.timeline
+    writes = timeline.write_completed
+    if not writes:
+        return []
+    names = (parse_log_file_name(str(log.name)) for each in source.slices for log in each.log_files)
+    known = {each.time for each in writes}
+    first = min([writes[-1].time, *(name.instant for name in names if name is not None and name.instant in known)])
+    if timeline.layout.version < 2 and any(each.log_files for each in source.slices):
+        first = writes[0].time  # logs have the names of earlier instants, and blocks of several
+    kept = [each for each in timeline.completed if each.action.comparable in _KEPT_ACTIONS and each.time >= first]
+    result = [file for each in kept for file in timeline.states_of(each)]
+    result += (
+        file
+        for each in timeline.pending
+        if each.action is Action.COMPACTION
+        for file in timeline.states_of(each)
+        if file.state is State.REQUESTED
+    )
+    return result
+
+
+def _metafiles(storage: Storage, partitions: Iterable[str]) -> Iterator[str]:
+    for partition in partitions:
+        for name in storage.names(partition):
+            if name.startswith(PARTITION_METAFILE):
+                yield join_path(PartitionPath(partition), name)
+
+
+def _below(storage: Storage, folder: str) -> list[str]:
+    return [info.path for info in storage.walk(folder)]
+
+
+def _copy_file(storage: Storage, target: Storage, path: str, size: int, progress: Progress) -> None:
+    """Copies a file in pieces. Raises FileNotFoundError, and ConflictError if it has another size than listed."""
+    copied = 0
+    with target.open_output(path) as sink:
+        while copied < size:
+            piece = storage.read_range(path, copied, min(_CHUNK, size - copied))
+            if not piece:
+                break
+            sink.write(piece)
+            copied += len(piece)
+            progress.wrote(len(piece))
+        if copied != size:
+            raise ConflictError(
+                f"Cannot copy {storage.uri}/{path}: it has {copied} bytes, and the table lists it with {size}",
+                path=path,
+            )
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def _write_rows(
+    source: _Source,
+    target: Storage,
+    options: Mapping[str, Any],
+    partition_by: str | None,
+    progress: Progress,
+    dry_run: bool,
+) -> ExportReport:
+    snapshot = source.snapshot
+    columns = [name for name in snapshot.schema.names if name not in META_FIELDS]
+    if partition_by is not None and partition_by not in columns:
+        raise ConfigError(
+            f"Cannot export {snapshot.storage.uri} partitioned by '{partition_by}': columns are {', '.join(columns)}"
+        )
+    arguments = ScanArguments(columns=columns, as_of=None if snapshot.as_of is None else str(snapshot.as_of))
+    scan = make_scan(
+        TableState(snapshot.storage, snapshot.config, snapshot.timeline),
+        ScanRequest.of(Options.resolve(options, Scope.READ), arguments),
+    )
+    splits = scan.splits()
+    newest = source.newest
+    time = None if newest is None else newest.time
+    if dry_run:
+        size, rows = sum(each.size for each in splits), scan.count()
+        return ExportReport(target.uri, "parquet", time, len(splits), size, len(source.partitions), 0, rows, True)
+    progress.phase("writing rows", len(splits))
+    written = _Written(target, partition_by, progress)
+    for number, split in enumerate(splits):
+        written.add(number, scan.schema, read_split_on(snapshot.storage, split))
+    target.sync()
+    target.put(_SUCCESS, b"")
+    target.sync()
+    return ExportReport(
+        target.uri, "parquet", time, written.num_files, written.num_bytes, len(written.folders), 0, written.num_rows
+    )
+
+
+class _Written:
+    """Writes rows to Parquet files, those of a split to files of their own, and of each value to its folder."""
+
+    def __init__(self, target: Storage, partition_by: str | None, progress: Progress) -> None:
+        self._target = target
+        self._partition_by = partition_by
+        self._progress = progress
+        self.num_files = self.num_rows = self.num_bytes = 0
+        self.folders: set[str] = set()
+
+    def add(self, number: int, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        """Writes the rows of a split."""
+        kept = schema if self._partition_by is None else schema.remove(schema.get_field_index(self._partition_by))
+        streams: dict[str, Any] = {}
+        writers: dict[str, pq.ParquetWriter] = {}
+        paths: dict[str, str] = {}
+        try:
+            for batch in batches:
+                for folder, rows in self._parted(batch):
+                    if folder not in writers:
+                        paths[folder] = f"{folder}/part-{number:05}.parquet" if folder else f"part-{number:05}.parquet"
+                        streams[folder] = self._target.open_output(paths[folder])
+                        writers[folder] = pq.ParquetWriter(streams[folder], kept, compression="zstd")
+                    writers[folder].write_table(rows.select(kept.names).cast(kept))
+                    self.num_rows += rows.num_rows
+                    self._progress.read(rows.num_rows)
+        finally:
+            for folder, writer in writers.items():
+                writer.close()
+                streams[folder].close()
+        for path in paths.values():
+            info = self._target.stat(path)
+            self.num_bytes += 0 if info is None else info.size
+        self.num_files += len(paths)
+        self.folders |= paths.keys()
+
+    def _parted(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Table]]:
+        """Yields the rows of each folder."""
+        table = pa.Table.from_batches([batch])
+        name = self._partition_by
+        if name is None:
+            if table.num_rows:
+                yield "", table
+            return
+        values: Sequence[Any] = pc.unique(table[name]).to_pylist()
+        for value in values:
+            mask = (
+                pc.is_null(table[name]) if value is None else pc.equal(table[name], pa.scalar(value, table[name].type))
+            )
+            yield f"{name}={_NULL if value is None else quote(str(value), safe='')}", table.filter(mask)
