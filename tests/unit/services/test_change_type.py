@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.health.diagnose import diagnose
 from hudi_py.model.instant import Action
 from hudi_py.storage import open_storage
-from tests.support.choice import cases, product
+from tests.support.choice import cases
 from tests.support.ill_tables import BY_NAME
 
 OPTIONS = {
