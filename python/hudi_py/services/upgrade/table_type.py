@@ -223,7 +223,8 @@ class _TypeChange:
         storage, writes = table.storage, _writes(table)
         _, action = _actions(table.config)
         for instant in writes:
-            for file in table.timeline.states_of(instant):
+            # completed files first: a pending one alone would be rolled back, with the files of the write
+            for file in sorted(table.timeline.states_of(instant), key=lambda each: int(each.state), reverse=True):
                 self._copy(table, file, action)
         storage.sync()
         table.lock.check()
@@ -249,7 +250,7 @@ class _TypeChange:
             set_modified(storage, layout.path(name), epoch_ms(file.completion_time, self._context.session.zone))
 
     def _delete(self, table: LockedTable, instants: Sequence[Instant]) -> None:
-        """Deletes all files of instants, newest states first, so that no one takes them for pending."""
+        """Deletes all files of instants, completed ones last, so that no one takes them for pending."""
         for instant in instants:
             for file in sorted(table.timeline.states_of(instant), key=lambda each: int(each.state)):
                 table.storage.delete(table.timeline.layout.path(file.file_name))
