@@ -67,7 +67,7 @@ def test_rows_stay(tmp_path: Path, version: int, kind: str) -> None:
     assert any("compacted" in step for step in planned.steps) == (kind == "mor")
     done = table.change_type(target)
     assert done.num_instants == 4
-    assert str(done).startswith(f"change_type: {source} to {target}; 4 instants renamed")
+    assert str(done) == f"change type: {source} to {target}, 4 instants renamed"
     assert table.table_type == target
     expected = {Action.COMMIT} if kind == "mor" else {Action.DELTA_COMMIT}
     assert actions(path) == expected
