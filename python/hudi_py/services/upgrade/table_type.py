@@ -115,25 +115,25 @@ class _TypeChange:
         if config.table_type == to:
             if not dry_run:
                 with context.locked(self._purpose) as table:
-                    self._delete(table, _named_twice(table))
+                    self._delete_files(table, _named_twice(table))
             return TypeReport("change_type", None, None, f"the table is {to} already", to, to)
-        report = self._planned(context.state())
+        report = self._plan_change(context.state())
         if dry_run:
             return replace(report, reason="this was a dry run")
         for _ in range(_ATTEMPTS):
             if config.is_mor:
                 compact_logs(context)
             with recovered(context.session, self._purpose) as table:
-                if self._obstacles(table):
+                if self._has_obstacles(table):
                     continue
-                report = replace(report, num_instants=self._change(table))
+                report = replace(report, num_instants=self._change_names(table))
                 _log.info("%s: %s", context.storage.uri, report)
                 return report
         raise added_too_fast(context.storage.uri, self._purpose)
 
     # -- what is planned ------------------------------------------------------------------------------------------
 
-    def _planned(self, state: TableState) -> TypeReport:
+    def _plan_change(self, state: TableState) -> TypeReport:
         """Returns what would be done. Raises if it cannot be done."""
         check_not_indexing(state, self._purpose)
         self._check_allowed(state)
@@ -143,12 +143,12 @@ class _TypeChange:
             None,
             source=state.config.table_type,
             target=self._to,
-            steps=tuple(self._steps(state)),
-            limits=tuple(self._limits(state.config)),
+            steps=tuple(self._planned_steps(state)),
+            limits=tuple(self._describe_limits(state.config)),
             undo=f"hudi-py change-type PATH {state.config.table_type}",
         )
 
-    def _steps(self, state: TableState) -> Iterator[str]:
+    def _planned_steps(self, state: TableState) -> Iterator[str]:
         if state.config.is_mor:
             pending = pending_compactions(state)
             if pending:
@@ -164,7 +164,7 @@ class _TypeChange:
         if writes:
             yield f"the instants {old.value} deleted"
 
-    def _limits(self, config: TableConfig) -> Iterator[str]:
+    def _describe_limits(self, config: TableConfig) -> Iterator[str]:
         if config.is_mor:
             yield "time travel to before the change is right in hudi-py only, where file groups had logs"
             yield "Apache Hudi does not clean logs of earlier versions; hudi-py does"
@@ -192,8 +192,8 @@ class _TypeChange:
 
     # -- the change -----------------------------------------------------------------------------------------------
 
-    def _obstacles(self, table: LockedTable) -> bool:
-        """Whether logs or plans of compactions are left, which must not be there.
+    def _has_obstacles(self, table: LockedTable) -> bool:
+        """Returns whether there are still logs or plans of compactions, which the change does not allow.
 
         Raises:
             ConflictError: a pending clustering keeps them from being compacted, an index is being built, or a failed
@@ -217,7 +217,7 @@ class _TypeChange:
             raise logs_of_clustering(table, clustering[0].time, self._purpose)
         return True
 
-    def _change(self, table: LockedTable) -> int:
+    def _change_names(self, table: LockedTable) -> int:
         """Copies the writes to their new names, sets the property, and deletes the old names."""
         self._context.progress.phase("renaming instants")
         storage, writes = table.storage, _writes(table)
@@ -225,15 +225,15 @@ class _TypeChange:
         for instant in writes:
             # completed files first: a pending one alone would be rolled back, with the files of the write
             for file in sorted(table.timeline.states_of(instant), key=lambda each: int(each.state), reverse=True):
-                self._copy(table, file, action)
+                self._copy_file(table, file, action)
         storage.sync()
         table.lock.check()
         update_table_config(storage, {_TYPE: self._to})
         storage.sync()
-        self._delete(table, writes)
+        self._delete_files(table, writes)
         return len(writes)
 
-    def _copy(self, table: LockedTable, file: Instant, action: Action) -> None:
+    def _copy_file(self, table: LockedTable, file: Instant, action: Action) -> None:
         layout, storage = table.timeline.layout, table.storage
         if file.state is State.REQUESTED:
             name = layout.requested_name(file.time, action)
@@ -249,7 +249,7 @@ class _TypeChange:
         if file.completed and not dated and file.completion_time is not None:
             set_modified(storage, layout.path(name), epoch_ms(file.completion_time, self._context.session.zone))
 
-    def _delete(self, table: LockedTable, instants: Sequence[Instant]) -> None:
+    def _delete_files(self, table: LockedTable, instants: Sequence[Instant]) -> None:
         """Deletes all files of instants, completed ones last, so that no one takes them for pending."""
         for instant in instants:
             for file in sorted(table.timeline.states_of(instant), key=lambda each: int(each.state)):
