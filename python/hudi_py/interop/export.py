@@ -201,8 +201,12 @@ def _copy_table(source: _Source, target: Storage, threads: int, progress: Progre
     progress.phase("copying data files", len(files))
     in_threads(lambda path: _copy_file(storage, target, path, files[path], progress), files, threads)
     progress.phase("copying the timeline")
-    others = [*_metafiles(storage, source.partitions), *_below(storage, SCHEMAS), *_below(storage, BUCKET_INDEX)]
-    others += _below(storage, archive_folder(config))
+    others = [
+        *_metafiles_of(storage, source.partitions),
+        *_files_below(storage, SCHEMAS),
+        *_files_below(storage, BUCKET_INDEX),
+    ]
+    others += _files_below(storage, archive_folder(config))
     for path in dict.fromkeys(others):
         target.put(path, storage.read(path))
     zone = table_zone(config)
@@ -243,14 +247,14 @@ def _kept_instants(source: _Source) -> list[Instant]:
     return result
 
 
-def _metafiles(storage: Storage, partitions: Iterable[str]) -> Iterator[str]:
+def _metafiles_of(storage: Storage, partitions: Iterable[str]) -> Iterator[str]:
     for partition in partitions:
         for name in storage.names(partition):
             if name.startswith(PARTITION_METAFILE):
                 yield join_path(PartitionPath(partition), name)
 
 
-def _below(storage: Storage, folder: str) -> list[str]:
+def _files_below(storage: Storage, folder: str) -> list[str]:
     return [info.path for info in storage.walk(folder)]
 
 
@@ -330,7 +334,7 @@ class _Written:
         paths: dict[str, str] = {}
         try:
             for batch in batches:
-                for folder, rows in self._parted(batch):
+                for folder, rows in self._by_folder(batch):
                     if folder not in writers:
                         paths[folder] = f"{folder}/part-{number:05}.parquet" if folder else f"part-{number:05}.parquet"
                         streams[folder] = self._target.open_output(paths[folder])
@@ -348,7 +352,7 @@ class _Written:
         self.num_files += len(paths)
         self.folders |= paths.keys()
 
-    def _parted(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Table]]:
+    def _by_folder(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Table]]:
         """Yields the rows of each folder."""
         table = pa.Table.from_batches([batch])
         name = self._partition_by

@@ -156,8 +156,8 @@ class _TypeChange:
             groups = groups_with_logs(self._context.view(state))
             if groups:
                 yield f"{counted(groups, 'file group')} with logs compacted"
-        old, new = _actions(state.config)
-        writes = _writes(state)
+        old, new = _actions_of(state.config)
+        writes = _writes_of(state)
         if writes:
             yield f"{counted(len(writes), f'instant {old.value}')} of the active timeline copied as {new.value}"
         yield f"{_TYPE} set: from then on the table is {self._to}"
@@ -220,8 +220,8 @@ class _TypeChange:
     def _change_names(self, table: LockedTable) -> int:
         """Copies the writes to their new names, sets the property, and deletes the old names."""
         self._context.progress.phase("renaming instants")
-        storage, writes = table.storage, _writes(table)
-        _, action = _actions(table.config)
+        storage, writes = table.storage, _writes_of(table)
+        _, action = _actions_of(table.config)
         for instant in writes:
             # completed files first: a pending one alone would be rolled back, with the files of the write
             for file in sorted(table.timeline.states_of(instant), key=lambda each: int(each.state), reverse=True):
@@ -257,19 +257,19 @@ class _TypeChange:
         table.storage.sync()
 
 
-def _actions(config: TableConfig) -> tuple[Action, Action]:
+def _actions_of(config: TableConfig) -> tuple[Action, Action]:
     """Returns the action of writes to the table, and to one of the other type."""
     return (Action.DELTA_COMMIT, Action.COMMIT) if config.is_mor else (Action.COMMIT, Action.DELTA_COMMIT)
 
 
-def _writes(state: TableState) -> list[Instant]:
+def _writes_of(state: TableState) -> list[Instant]:
     """Returns the completed writes of the active timeline whose names depend on the table's type."""
-    old, _ = _actions(state.config)
+    old, _ = _actions_of(state.config)
     found = [each for each in state.timeline.completed if each.action.comparable is old]
-    return [each for each in found if state.config.is_mor or not _compacted(state, each)]
+    return [each for each in found if state.config.is_mor or not _is_compacted(state, each)]
 
 
-def _compacted(state: TableState, commit: Instant) -> bool:
+def _is_compacted(state: TableState, commit: Instant) -> bool:
     """Returns whether a commit was made by a compaction, before an earlier change of the type."""
     if any(file.action is Action.COMPACTION for file in state.timeline.states_of(commit)):
         return True
@@ -279,7 +279,7 @@ def _compacted(state: TableState, commit: Instant) -> bool:
 def _named_twice(state: TableState) -> list[Instant]:
     """Returns the instants with the name of the other type that also have the one of this type, as a change leaves
     them that was killed."""
-    own, other = _actions(state.config)
+    own, other = _actions_of(state.config)
     times = {each.time for each in state.timeline.completed if each.action.comparable is own}
     return [each for each in state.timeline.completed if each.action.comparable is other and each.time in times]
 
