@@ -1,9 +1,8 @@
 """Copies a table, or its rows, to another place (`HoodieSnapshotExporter`, Apache Hudi 1.2.0).
 
-A copy has the newest file slices as of a time, and of the active timeline what readers need for them: the instants from
-the first that wrote one of the logs, and the archive. Files of earlier instants count as committed, since they are from
-before the timeline starts. The copy has no metadata table, which a write builds. What makes it a table comes last, so
-that nothing half written can be read: `hoodie.properties`, or for rows the file `_SUCCESS`.
+A copy has the newest file slices as of a time, the commits of the active timeline up to then, and the archive. It has
+no metadata table, which a write builds, and neither cleans nor savepoints, whose files it lacks. What makes it a table
+comes last, so that nothing half written can be read: `hoodie.properties`, or for rows the file `_SUCCESS`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.layout import BUCKET_INDEX, PARTITION_METAFILE, SCHEMAS
-from hudi_py.model.names import PartitionPath, join_path, parse_log_file_name
+from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.words import Spoken, counted, show_bytes
 from hudi_py.progress import Progress
 from hudi_py.read import make_scan
@@ -224,18 +223,10 @@ def _copy_table(source: _Source, target: Storage, threads: int, progress: Progre
 
 
 def _kept_instants(source: _Source) -> list[Instant]:
-    """Returns the state files that readers of the copied slices need, oldest first: those of writes from the first on
-    that wrote a log, and plans of compactions that later logs are named after."""
+    """Returns the state files of the active timeline that say what rows there are, and plans of compactions, which logs
+    may be named after."""
     timeline = source.timeline
-    writes = timeline.write_completed
-    if not writes:
-        return []
-    names = (parse_log_file_name(str(log.name)) for each in source.slices for log in each.log_files)
-    known = {each.time for each in writes}
-    first = min([writes[-1].time, *(name.instant for name in names if name is not None and name.instant in known)])
-    if timeline.layout.version < 2 and any(each.log_files for each in source.slices):
-        first = writes[0].time  # logs have the names of earlier instants, and blocks of several
-    kept = [each for each in timeline.completed if each.action.comparable in _KEPT_ACTIONS and each.time >= first]
+    kept = [each for each in timeline.completed if each.action.comparable in _KEPT_ACTIONS]
     result = [file for each in kept for file in timeline.states_of(each)]
     result += (
         file
