@@ -15,10 +15,9 @@ from hudi_py.config.write import DURABLE, PARTIAL_UPSERT
 from hudi_py.erasure.run import ErasureMethods
 from hudi_py.health.doctor import HealthMethods
 from hudi_py.inspect.reports import file_report, history_report, instant_report, partition_report
-from hudi_py.interop.export import ExportReport, export_table
+from hudi_py.interop.export import ExportMethods
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
-from hudi_py.progress import Progress
 from hudi_py.read import Scan, make_scan, table_schema
 from hudi_py.read.ranges import time_of
 from hudi_py.read.request import Moment, ScanArguments, ScanRequest
@@ -26,7 +25,7 @@ from hudi_py.read.snapshot import open_snapshot
 from hudi_py.report.methods import ReportMethods
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.methods import ServiceMethods
-from hudi_py.storage import Storage, StrPath, open_beside, open_storage, path_text, with_durability
+from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.properties import load_table_config
@@ -181,7 +180,7 @@ def _rows(storage: Storage, data: Any) -> Any:
     return table_schema(load_state(storage)).empty_table()
 
 
-class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMethods, Alterable):
+class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMethods, ExportMethods, Alterable):
     """A Hudi table. Each scan and property sees its current state; a `Scan` is pinned when it is created."""
 
     def __init__(
@@ -411,52 +410,6 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
     def locks(self) -> TableLocks:
         """The table lock: who holds it, and how to release it."""
         return TableLocks(self._storage, self._options, self._storage_options)
-
-    def export(
-        self,
-        target: StrPath,
-        *,
-        format: str = "hudi",
-        as_of: Moment | None = None,
-        partition_by: str | None = None,
-        dry_run: bool = False,
-        storage_options: Mapping[str, str] | None = None,
-    ) -> ExportReport:
-        """Copies the table or its rows to another place, with only what is needed. Nothing can be read there until all
-        is copied.
-
-        Args:
-            target: path or URI of an empty folder.
-            format: `hudi`: a table with the newest file slices, which Apache Hudi reads, too, without metadata table
-                and earlier versions; `parquet`: files with the rows, without meta columns.
-            as_of: the state of an earlier time, see `scan`.
-            partition_by: of `parquet`: the column whose values have a folder each, `column=value`.
-            dry_run: only returns what would be copied.
-            storage_options: of the target; None: as for the table.
-
-        Raises:
-            ConfigError: the target is not empty or lies in the table, or an argument is wrong.
-            ConflictError: files were cleaned meanwhile.
-            HistoryCleanedError: files of that time have been cleaned.
-            UnsupportedTableError: the files of a bootstrapped table lie elsewhere; export its rows.
-        """
-        state, instant = self._state_as_of(as_of)
-        if storage_options is None:
-            storage = open_beside(self._storage, path_text(target))
-        else:
-            storage = open_storage(target, storage_options)
-        progress = Progress.on_terminal("export")
-        try:
-            return export_table(
-                *(state, storage, self._options),
-                format=format,
-                as_of=instant,
-                partition_by=partition_by,
-                dry_run=dry_run,
-                progress=progress,
-            )
-        finally:
-            progress.close()
 
     # -- reports
 

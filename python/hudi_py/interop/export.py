@@ -7,6 +7,7 @@ comes last, so that nothing half written can be read: `hoodie.properties`, or fo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,11 +26,11 @@ from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.words import Spoken, counted, show_bytes
 from hudi_py.progress import Progress
 from hudi_py.read import make_scan
-from hudi_py.read.request import ScanArguments, ScanRequest
+from hudi_py.read.request import Moment, ScanArguments, ScanRequest
 from hudi_py.read.slices.task import read_split_on
 from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.schema import META_FIELDS
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, StrPath, open_beside, open_storage, path_text
 from hudi_py.storage.threads import in_threads, write_threads
 from hudi_py.storage.within import set_modified
 from hudi_py.timeline.archived import archive_folder
@@ -357,3 +358,60 @@ class _Written:
                 pc.is_null(table[name]) if value is None else pc.equal(table[name], pa.scalar(value, table[name].type))
             )
             yield f"{name}={_NULL if value is None else quote(str(value), safe='')}", table.filter(mask)
+
+
+class ExportMethods(ABC):
+    """Exports of a table."""
+
+    _storage: Storage
+    _options: Mapping[str, Any]
+
+    def export(
+        self,
+        target: StrPath,
+        *,
+        format: str = "hudi",
+        as_of: Moment | None = None,
+        partition_by: str | None = None,
+        dry_run: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> ExportReport:
+        """Copies the table or its rows to another place, with only what is needed. Nothing can be read there until all
+        is copied.
+
+        Args:
+            target: path or URI of an empty folder.
+            format: `hudi`: a table with the newest file slices, which Apache Hudi reads, too, without metadata table
+                and earlier versions; `parquet`: files with the rows, without meta columns.
+            as_of: the state of an earlier time, see `scan`.
+            partition_by: of `parquet`: the column whose values have a folder each, `column=value`.
+            dry_run: only returns what would be copied.
+            storage_options: of the target; None: as for the table.
+
+        Raises:
+            ConfigError: the target is not empty or lies in the table, or an argument is wrong.
+            ConflictError: files were cleaned meanwhile.
+            HistoryCleanedError: files of that time have been cleaned.
+            UnsupportedTableError: the files of a bootstrapped table lie elsewhere; export its rows.
+        """
+        state, instant = self._state_as_of(as_of)
+        if storage_options is None:
+            storage = open_beside(self._storage, path_text(target))
+        else:
+            storage = open_storage(target, storage_options)
+        progress = Progress.on_terminal("export")
+        try:
+            return export_table(
+                *(state, storage, self._options),
+                format=format,
+                as_of=instant,
+                partition_by=partition_by,
+                dry_run=dry_run,
+                progress=progress,
+            )
+        finally:
+            progress.close()
+
+    @abstractmethod
+    def _state_as_of(self, as_of: Moment | None) -> tuple[TableState, InstantTime | None]:
+        """Returns the table's state, and the instant that a time means."""
