@@ -81,7 +81,14 @@ def register(target: CommandTarget, catalogs: list[str] | None, database: str | 
     ],
 )
 @click.argument("to", metavar="TARGET", type=click.Path())
-@click.option("--format", "form", type=click.Choice(["hudi", "parquet"]), default="hudi", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["hudi", "parquet"]),
+    default="hudi",
+    show_default=True,
+    help="A table, or files with its rows.",
+)
 @click.option("--as-of", metavar="TIME", help="The state as of an instant or a time.")
 @click.option("--partition-by", metavar="COLUMN", help="Of parquet: a folder for each value of this column.")
 @dry_run_option
