@@ -363,7 +363,7 @@ class TableIndexes:
 
     def list(self) -> pa.Table:
         """Lists the indexes in the metadata table by name: name, kind, columns (list), function, options (map),
-        version, and whether it is ready. The next write completes one that is not."""
+        version, and whether it is ready. One that is not is being built."""
         return index_report(self._storage, load_table_config(self._storage))
 
 
@@ -387,7 +387,8 @@ class Indexable(ABC):
         if_not_exists: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Creates an index in the metadata table and builds it from the table's files. Writes keep it up to date.
+        """Creates an index in the metadata table and builds it from the table's files, beside writers. Writes keep it
+        up to date. If this process dies, the plan stays (`indexing`): the same call completes it.
 
         Args:
             name: letters, digits and underscores; a record index is named `record_index`.
@@ -403,6 +404,7 @@ class Indexable(ABC):
 
         Raises:
             ConfigError: the index exists, or the table cannot have it.
+            ConflictError: another process is building it, or a write is running and the table has version 6.
             CorruptFileError: data files are lost; nothing was changed.
         """
         request = IndexRequest(name, column, using, dict(index_options or {}))

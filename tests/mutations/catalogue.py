@@ -1594,6 +1594,34 @@ MUTATIONS: Final = (
     ),
     # -- metadata table ----------------------------------------------------------------------------------------------
     Mutation(
+        "indexing: writes keep what a dead process has begun to build",
+        CORE + "metadata_write/writer.py",
+        "BesideWriters(self.options).clear_dead(session, timeline)",
+        "session.config",
+        "tests/unit/services/test_indexing.py::test_one_that_died_is_undone_and_its_plan_resumed_or_dropped",
+    ),
+    Mutation(
+        "indexing: a file stays that was being written when another process took over",
+        CORE + "metadata_write/table/create.py",
+        "            own.storage.delete(stat.path)\n            raise\n",
+        "            raise\n",
+        "tests/unit/services/test_indexing.py::test_one_that_wakes_up_while_it_writes_a_file_leaves_none",
+    ),
+    Mutation(
+        "indexing: commits that are not in the index are not noticed",
+        CORE + "metadata_write/table/beside.py",
+        "            if each.name not in fed and each.changed_by(commit):\n",
+        "            if False:\n",
+        "tests/unit/services/test_indexing.py::test_a_writer_that_does_not_know_is_noticed",
+    ),
+    Mutation(
+        "indexing: undoing a commit overlooks that an index was built of it",
+        CORE + "metadata_write/maintenance/rollback.py",
+        "    return whole and not any(",
+        "    return whole or not any(",
+        "tests/unit/services/test_indexing.py::test_one_of_the_index_that_is_undone_afterwards",
+    ),
+    Mutation(
         "metadata table: deleted files stay listed",
         CORE + "metadata_write/partitions/files.py",
         "        removed += [False] * len(new) + [True] * len(gone)\n",

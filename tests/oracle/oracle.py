@@ -318,6 +318,44 @@ class Oracle:
                 found.append(str(error)[:500])
         return {"keys": found}
 
+    def op_index(self, path, types, phase=None, instant=None, options=None):
+        """Plans (`schedule`) or runs (`execute`) the building of indexes, by its types of partitions; or both."""
+        jvm = self.spark._jvm
+        properties = jvm.java.util.Properties()
+        given = {
+            "hoodie.metadata.enable": "true",
+            "hoodie.metadata.index.async": "true",
+            "hoodie.metadata.index.column.stats.enable": "false",
+            "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+            "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+            "hoodie.write.auto.upgrade": "false",
+            "hoodie.write.table.version": self._table_version(path),
+            **(options or {}),
+        }
+        for key, value in given.items():
+            properties.setProperty(key, value)
+        config = jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder().withPath(path).withProperties(properties)
+        context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(self.spark.sparkContext._jsc)
+        client = jvm.org.apache.hudi.client.SparkRDDWriteClient(context, config.forTable("t").build())
+        try:
+            if phase != "execute":
+                chosen = jvm.java.util.ArrayList()
+                for name in types:
+                    chosen.add(jvm.org.apache.hudi.metadata.MetadataPartitionType.valueOf(name.upper()))
+                made = client.scheduleIndexing(chosen, jvm.java.util.ArrayList())
+                instant = made.get() if made.isPresent() else None
+            done = False
+            if phase != "schedule" and instant is not None:
+                done = client.index(instant).isPresent()
+        finally:
+            client.close()
+        return {"instant": instant, "done": done}
+
+    def _table_version(self, path):
+        with open(os.path.join(path, ".hoodie", "hoodie.properties")) as properties:
+            found = [line.partition("=")[2].strip() for line in properties if line.startswith("hoodie.table.version=")]
+        return found[0]
+
     def op_timeline(self, path):
         return {"instants": self._instants(path)}
 

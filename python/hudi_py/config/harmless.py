@@ -208,7 +208,6 @@ OPTIONS = (
         "hoodie.metadata.file.cache.max.size.mb",
         "hoodie.metadata.index.bloom.filter.column.list",
         "hoodie.metadata.index.bloom.filter.parallelism",
-        "hoodie.metadata.index.check.timeout.seconds",
         "hoodie.metadata.index.column.stats.inMemory.projection.threshold",
         "hoodie.metadata.index.column.stats.parallelism",
         "hoodie.metadata.index.column.stats.processing.mode.override",

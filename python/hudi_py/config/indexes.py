@@ -142,6 +142,22 @@ METADATA_AUTO_DELETE_PARTITIONS = flag(
     True,
 )
 
+INDEX_ASYNC = flag(
+    "hoodie.metadata.index.async",
+    "Whether writes leave the building of indexes to the service `indexing`, which builds them beside writers. Writes "
+    "keep indexes up to date that exist or are being built. The listing of files is still made by the first write.",
+    Scope.WRITE,
+    False,
+)
+INDEX_CHECK_TIMEOUT = integer(
+    "hoodie.metadata.index.check.timeout.seconds",
+    "How many seconds the service `indexing` waits until no write of Apache Hudi is under way, which may not know of a "
+    "new index, before it gives up. Writes of hudi-py are not waited for.",
+    Scope.SERVICE,
+    900,
+    minimum=0,
+)
+
 COLUMN_STATS = flag(
     "hoodie.metadata.index.column.stats.enable",
     "Whether the metadata table has the ranges of the columns of each file (`column_stats`) and, in partitioned "

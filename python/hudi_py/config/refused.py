@@ -167,12 +167,6 @@ OPTIONS = (
     refused("hoodie.timeline.history.path", "only the default folder", _TABLE, accepts=("", "history")),
     refused("hoodie.archivelog.folder", "only the default folder", _TABLE, accepts=("", "archived")),
     refused("hoodie.assume.date.partitioning", "partitions are recognised by their metafiles", _BOTH),  # until 0.15
-    # the metadata table
-    refused(
-        "hoodie.metadata.index.async",
-        "indexes are not built in the background; request them in a write, or use Table.index",
-        _WRITE,
-    ),
     # reading
     refused("hoodie.datasource.read.paths", "a load reads one table; give its base path", _READ, accepts=_EMPTY),
     refused(

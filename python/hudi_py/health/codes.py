@@ -429,8 +429,8 @@ _ALL: Final = (
         "metadata.unfinished",
         _N,
         "an index was begun and is not complete",
-        "Readers do not use it. The next write completes what hudi-py began.",
-        "{rebuild}, or run the indexer of Apache Hudi again",
+        "Readers do not use it. It is being built beside writers, or the next write completes it.",
+        "{rebuild}, or run the pending indexing again",
     ),
     Code(
         "metadata.leftover",

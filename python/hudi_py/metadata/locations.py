@@ -83,6 +83,22 @@ def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, 
     return found
 
 
+def moved_keys(metadata: MetadataTable) -> dict[str, set[tuple[str, str]]]:
+    """Returns the keys in the logs of a global record index that have more than one location in its base files and logs
+    together, each with all of its (partition, file id), former ones included. Raises as `record_locations`."""
+    _check_groups(metadata)
+    keys = metadata.logged_keys(RECORD_INDEX).to_pylist()
+    if not keys:
+        return {}
+    versions = metadata.records(RECORD_INDEX, [_RECORD], _RECORD_SCHEMA, _Part(_RECORD, _RECORD_SCHEMA), keys=keys)
+    found: dict[str, set[tuple[str, str]]] = {}
+    there = pa.array(np.flatnonzero(~versions.deleted))
+    # a loop over what was written while the index was being built
+    for key, row in zip(versions.keys.take(there).to_pylist(), versions.fields.take(there).to_pylist(), strict=True):
+        found.setdefault(key, set()).add((partition_of_key(row["partitionName"] or ""), location_id(row)))
+    return {key: places for key, places in found.items() if len(places) > 1}
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """The location of each key: string, null if the table has no row with it."""

@@ -129,8 +129,9 @@ class MetadataTable:
             own_view = load_view(own, CachedLister(self.storage, config))
         self._view = own_view
         self._committed = valid_instants(self.timeline, state.timeline)
-        # a savepoint has the time of its completed commit
-        pending = {instant.time for instant in state.timeline.pending if instant.action is not Action.SAVEPOINT}
+        # a savepoint has the time of its completed commit; an indexing changes no partition that counts
+        others = (Action.SAVEPOINT, Action.INDEXING)
+        pending = {instant.time for instant in state.timeline.pending if instant.action not in others}
         newest = state.timeline.instants[-1].time if state.timeline.instants else ""
         self.is_newest = not any(
             instant.time in pending or instant.time > newest
@@ -194,6 +195,14 @@ class MetadataTable:
         stamps = None if self.storage.is_local else self._stamps([partition])
         parts = read_parts(self.storage, tasks, self._committed, stamps)
         return assemble(parts, columns, empty, normalise)
+
+    def logged_keys(self, partition: str) -> pa.Array:
+        """Returns the distinct keys of the records in a partition's logs, deleted ones included. Raises as
+        `records`."""
+        slices = [slice_ for found in self.file_groups(partition).values() for slice_ in found]
+        tasks = [(number, replace(slice_, base_file=None), ALL) for number, slice_ in enumerate(slices)]
+        parts = read_parts(self.storage, tasks, self._committed)
+        return assemble(parts, (), pa.schema([]), lambda batch, _: batch.select([])).keys.unique()
 
     def every_file(self, read: Callable[[MetadataTable], dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
         """Returns the result of `read` on the `files` partition, computed once for all users of the same view and the

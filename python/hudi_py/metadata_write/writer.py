@@ -53,6 +53,7 @@ from hudi_py.metadata_write.partitions.registry import (
     wanted_partitions,
     with_dependants,
 )
+from hudi_py.metadata_write.table.beside import BesideWriters, building_only, fed
 from hudi_py.metadata_write.table.create import (
     create_metadata_table,
     drop_partitions,
@@ -90,18 +91,21 @@ class MetadataTableWriter:
     def __post_init__(self) -> None:
         """Raises ConfigError if options contradict each other, or for an unknown time zone."""
         indexes_config.check_metadata(self.options)
-        zone = self.options.get(indexes_config.EXPRESSION_INDEX_ZONE)
+        option = indexes_config.EXPRESSION_INDEX_ZONE
         try:
-            check_zone(zone or "UTC")
+            check_zone((zone := self.options.get(option)) or "UTC")
         except ValueError as error:
-            raise ConfigError(
-                f"Option {indexes_config.EXPRESSION_INDEX_ZONE.key} = '{zone}' is not valid: {error}"
-            ) from None
+            raise ConfigError(f"Option {option.key} = '{zone}' is not valid: {error}") from None
 
     @property
     def maintains(self) -> bool:
         """See `MetadataWriter.maintains`."""
         return not self._drops
+
+    @property
+    def builder(self) -> BesideWriters | None:
+        """See `MetadataWriter.builder`."""
+        return BesideWriters(self.options) if self.maintains else None
 
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
         """See `MetadataWriter.check`. Undoing a delta commit undoes every index, so rollbacks are refused only if a
@@ -122,12 +126,12 @@ class MetadataTableWriter:
 
     def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
         """See `MetadataWriter.prepare`."""
-        storage, config = session.storage, session.config
+        storage = session.storage
         forget_checked(storage)
         if self._drops:
             drop_metadata_table(storage, drop_indexes=self.options.get(DROP_INDEXES))
             return load_table_config(storage)
-        config = self._without_foreign(storage, config)
+        config = self._without_foreign(storage, BesideWriters(self.options).clear_dead(session, timeline))
         gone = unwanted_partitions(self.options, config)
         if gone:
             config = drop_partitions(storage, config, gone)
@@ -150,8 +154,12 @@ class MetadataTableWriter:
                 wanted.update(outgrown)
         if FILES not in wanted:
             return config
-        config, named = self._named(session.at(config), timeline, wanted)
-        wanted.update(named)
+        if self.options.get(indexes_config.INDEX_ASYNC):
+            # a service builds the others; those that were begun under the lock are completed
+            wanted &= {FILES, *config.metadata_partitions, *config.metadata_partitions_to_make}
+        else:
+            config, named = self._named(session.at(config), timeline, wanted)
+            wanted.update(named)
         return self._completed(session.at(config), timeline, own, wanted)
 
     def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
@@ -190,6 +198,8 @@ class MetadataTableWriter:
             undo(own, own_timeline, change.instant, None)
             own_timeline = own.timeline()
         own_view = own_view_for_write(session.storage, own.state(own_timeline))
+        building = fed(session.at(config), timeline, own)
+        config = building_only(config, building)
         written: dict[str, bytes] = {}
         source = self._without_outdated(self._source(session.at(config), timeline, change, own_view))
         try:
@@ -199,6 +209,7 @@ class MetadataTableWriter:
                 change.instant,
                 self._records(source, change),
                 new_groups=self.options.get(indexes_config.RECORD_INDEX_MIN_GROUPS),
+                building=building,
                 written=written,
             )
         except CorruptFileError as error:
@@ -451,14 +462,15 @@ class MetadataTableWriter:
     def _can_undo(self, session: TableSession, instants: tuple[InstantTime, ...]) -> bool:
         if FILES not in session.config.metadata_partitions:
             return True
-        own_timeline = open_metadata_session(session).timeline()
-        return all(can_undo(own_timeline, instant) for instant in instants)
+        own = open_metadata_session(session)
+        own_timeline = own.timeline()
+        return all(can_undo(own.storage, own_timeline, instant) for instant in instants)
 
     def _undo(self, own: TableSession, own_timeline: Timeline, change: TableChange) -> Timeline | None:
         """Rolls back the delta commits of rolled-back instants, newest first. Returns the metadata table's timeline
         afterwards; None, with nothing changed, if that is not enough."""
         targets = sorted(set(change.rolled_back), reverse=True)
-        if not all(can_undo(own_timeline, target) for target in targets):
+        if not all(can_undo(own.storage, own_timeline, target) for target in targets):
             return None
         for target in targets:
             undo(own, own_timeline, target, change.instant)

@@ -384,7 +384,7 @@ class TableConfig:
 
     @property
     def metadata_partitions_inflight(self) -> tuple[str, ...]:
-        """Partitions that an indexer of Apache Hudi is building: their file groups exist, and writers update them."""
+        """Partitions that are being built beside writers: their file groups exist, and writers update them."""
         return self._names("hoodie.table.metadata.partitions.inflight")
 
     @property

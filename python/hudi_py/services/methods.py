@@ -21,6 +21,7 @@ from hudi_py.services.compaction import CompactionReport
 from hudi_py.services.compaction.service import COMPACTION
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import Due, Service
+from hudi_py.services.indexing.service import INDEXING, IndexingReport
 from hudi_py.services.log_compaction.service import LOG_COMPACTION
 from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.service import AnyService, Preview, Report, ServiceReport, pending_instants, run, run_all
@@ -213,6 +214,12 @@ class ServiceMethods(ABC):
     def bucket_resizing(self) -> ServicePlans[ResizeReport]:
         """Plans that change hash buckets, which are clusterings; those that Apache Hudi made are included."""
         return ServicePlans(RESIZE_BUCKETS, self._serving)
+
+    @property
+    def indexing(self) -> ServicePlans[IndexingReport]:
+        """Plans of indexes of the metadata table that are built beside writers; a new plan has those that the options
+        ask for."""
+        return ServicePlans(INDEXING, self._serving)
 
     @property
     def cleaning(self) -> ServicePlans[CleanReport]:

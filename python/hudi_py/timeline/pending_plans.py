@@ -23,6 +23,7 @@ from hudi_py.storage import Storage
 from hudi_py.storage.local import check_folders
 from hudi_py.timeline.clean_records import CleanPlan, decode_clean_plan
 from hudi_py.timeline.clustering_records import ClusteringPlan, decode_clustering_plan
+from hudi_py.timeline.index_records import IndexPlan, decode_index_plan
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.plans import (
     CompactionPlan,
@@ -144,6 +145,9 @@ class PendingPlans:
 
     def restore(self, instant: Instant) -> RestorePlan | None:
         return self.decoded(instant, decode_restore_plan)
+
+    def indexing(self, instant: Instant) -> IndexPlan | None:
+        return self.decoded(instant, decode_index_plan)
 
     def decoded(self, instant: Instant, decode: Callable[[bytes, str], T | None]) -> T | None:
         """Returns the decoded plan of an instant; None if there is none."""

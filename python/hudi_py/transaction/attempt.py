@@ -222,12 +222,7 @@ class PlannedAction(RunningAction):
                 completion = table.session.completion_shown(done.completion_time)
                 found = read_commit_metadata(storage, table.timeline.layout, done)
                 return CommitResult(self.instant, completion), found
-            if table.timeline.find(self.instant, attempt.action) is None:
-                raise superseded(storage, attempt, "its plan is missing")
-            owner = holder(storage, table.session.layout, self.instant, attempt.action)
-            if owner is None or owner.id != attempt.owner.id:
-                what = "another attempt has begun" if owner is not None else "its owner is unknown"
-                raise superseded(storage, attempt, what)
+            self.check_owner(table)
             scope = WriteScope.of(self.instant, table.timeline.pin_before(self.instant), metadata, table.config)
             table.session.conflicts.check_plan(table, scope)
             if first is not None:
@@ -239,8 +234,35 @@ class PlannedAction(RunningAction):
         release_sidecars(storage, self.sidecars)
         return completed, metadata
 
-    def give_up(self) -> None:
-        """Undoes a failed attempt, unless it was completed or belongs to another process. The plan stays."""
+    def check_owner(self, table: LockedTable) -> None:
+        """Raises RolledBackError if the plan is missing, or belongs to another attempt. The table lock is held."""
+        attempt = self.attempt
+        if table.timeline.find(self.instant, attempt.action) is None:
+            raise superseded(self.storage, attempt, "its plan is missing")
+        owner = holder(self.storage, table.session.layout, self.instant, attempt.action)
+        if owner is None or owner.id != attempt.owner.id:
+            what = "another attempt has begun" if owner is not None else "its owner is unknown"
+            raise superseded(self.storage, attempt, what)
+
+    def complete(self, table: LockedTable, content: bytes) -> CommitResult:
+        """Completes an action that changes no rows. The caller holds the table lock, and has checked the owner.
+
+        Args:
+            content: of the completed file.
+        """
+        close_claim(self.storage, self.instant)
+        done = self._lock_action(table).complete(content, None)
+        self.rest()  # it would write its heartbeat again
+        forget_write(self.storage, self.instant)
+        self.end()
+        return done
+
+    def give_up(self, *, first: Callable[[LockedTable], None] | None = None) -> None:
+        """Undoes a failed attempt, unless it was completed or belongs to another process. The plan stays.
+
+        Args:
+            first: called under the lock if the attempt is undone.
+        """
         storage, attempt = self.storage, self.attempt
         release_sidecars(storage, self.sidecars)
         try:
@@ -248,6 +270,8 @@ class PlannedAction(RunningAction):
                 owner = holder(storage, self.session.layout, self.instant, attempt.action)
                 pending = any(instant.time == self.instant for instant in table.plans.of(attempt.action))
                 if pending and owner is not None and owner.id == attempt.owner.id:
+                    if first is not None:
+                        first(table)
                     undo_attempt(storage, self.session.layout, self.instant, attempt.action)
         finally:
             self.end()

@@ -48,6 +48,10 @@ class DropMetadata:
     def maintains(self) -> bool:
         return False
 
+    @property
+    def builder(self) -> None:
+        return None
+
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
         if not rolled_back or _has_changes_of(session.storage, rolled_back):
             check_droppable(session.config, drop_indexes=self.drop_indexes)

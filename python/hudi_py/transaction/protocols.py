@@ -3,14 +3,15 @@ commit. Declared here, implemented in `metadata_write` and `services`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, CompletionTime, InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -55,6 +56,96 @@ class MetadataUpdate:
     completed file, while the table lock is still held. Failures are logged and never undo the action."""
 
 
+class OpenedIndexes(Protocol):
+    """Partitions of the metadata table that are being built. Belongs to one process."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The partitions, in order of creation."""
+        ...
+
+    @property
+    def state(self) -> TableState:
+        """The state of the table that they are built from."""
+        ...
+
+
+OpenedT = TypeVar("OpenedT", bound=OpenedIndexes)
+
+
+class IndexBuilder(Protocol[OpenedT]):
+    """Builds partitions of the metadata table beside writers: `open`, `fill`, `publish`. The caller of all methods that
+    take a session holds the table lock. Pickles."""
+
+    def wanted(self, state: TableState) -> tuple[str, ...]:
+        """Returns the partitions that the options ask for and the table lacks, in order of creation."""
+        ...
+
+    def check(self, state: TableState, names: Collection[str]) -> None:
+        """Raises ConfigError if the table cannot have one of these partitions, or lacks one that it needs."""
+        ...
+
+    def define(self, session: TableSession, timeline: Timeline, names: Collection[str]) -> None:
+        """Stores what the options decide about partitions, for whoever builds them."""
+        ...
+
+    def stages(self, config: TableConfig, names: Collection[str]) -> list[tuple[str, ...]]:
+        """Puts these partitions in the order in which they are built: those that need others follow them."""
+        ...
+
+    def needs_lock(self, config: TableConfig) -> bool:
+        """Returns whether they are built under the table lock, as files do not show which write they belong to (logs of
+        table version 6)."""
+        ...
+
+    def open(self, session: TableSession, timeline: Timeline, names: Collection[str], instant: InstantTime) -> OpenedT:
+        """Creates empty partitions, which writers update from then on.
+
+        Args:
+            instant: of the indexing, which is inflight.
+
+        Raises:
+            ConflictError: a write is under way, and the table has version 6; or there is no metadata table.
+            CorruptFileError: data files are lost.
+        """
+        ...
+
+    def fill(self, opened: OpenedT, check: Callable[[], None]) -> None:
+        """Writes the records of the state from which the partitions are built. The lock need not be held.
+
+        Args:
+            check: called before and after each file; raises if none may be written any more.
+
+        Raises:
+            FileNotFoundError, CorruptFileError, HistoryCleanedError: a file of that state is missing.
+        """
+        ...
+
+    def publish(self, session: TableSession, timeline: Timeline, opened: OpenedT) -> str:
+        """Lets readers use the partitions, unless they must be built again. Returns why; empty if readers use them.
+
+        Raises:
+            ConfigError: the table can no longer have them.
+        """
+        ...
+
+    def clear(
+        self, session: TableSession, names: Collection[str], instant: InstantTime, *, keep_published: bool = True
+    ) -> None:
+        """Removes what an attempt at an indexing made of these partitions, which it can no longer write. Idempotent.
+
+        Args:
+            names: all partitions of the plan.
+            instant: of the indexing.
+            keep_published: keeps those that readers use.
+        """
+        ...
+
+    def forget(self, session: TableSession, names: Collection[str]) -> None:
+        """Removes what `define` stored, of the partitions that the table does not have. Idempotent."""
+        ...
+
+
 class MetadataWriter(Protocol):
     """Keeps the metadata table of a table up to date. Pickles; holds no credentials.
 
@@ -65,6 +156,11 @@ class MetadataWriter(Protocol):
     @property
     def maintains(self) -> bool:
         """Whether a metadata table is kept, so that its listings can be relied on, rather than dropped."""
+        ...
+
+    @property
+    def builder(self) -> IndexBuilder[Any] | None:
+        """Builds partitions beside writers; None if no metadata table is kept."""
         ...
 
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
@@ -107,6 +203,7 @@ class NoMetadata:
     """The `MetadataWriter` of tables without a metadata table, such as metadata tables themselves."""
 
     maintains: bool = False
+    builder: None = None
 
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
         """See `MetadataWriter.check`."""

@@ -18,8 +18,8 @@ from hudi_py.errors import ConfigError
 from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.keys import secondary_keys, secondary_texts
 from hudi_py.metadata.table import open_metadata
-from hudi_py.metadata_write.maintenance import indexes
 from hudi_py.metadata_write.partitions.secondary_index import changes_texts
+from hudi_py.metadata_write.table import beside
 from hudi_py.metadata_write.table.create import drop_partitions
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
@@ -285,10 +285,10 @@ def test_the_next_write_completes_what_was_begun(tmp_path: Path, monkeypatch: py
     table.upsert(pa.Table.from_pylist(rows[:1], SCHEMA))
     assert entries(path) == ["0$k0", "1$k1", "2$k2"]
 
-    def failing(*_: Any) -> Any:
+    def failing(*_: Any, **__: Any) -> Any:
         raise OSError("no space left")
 
-    monkeypatch.setattr(indexes, "initialise", failing)
+    monkeypatch.setattr(beside, "fill_partition", failing)
     with pytest.raises(OSError, match="no space left"):
         table.index("other", "name")
     assert table.indexes.list()["name"].to_pylist() == ["record_index", "secondary_index_ix"], (

@@ -318,6 +318,7 @@ def test_a_log_compaction_is_in_the_way_too():
     ]
     instants = [layout.parse(name) for name in names]
     found = timeline_of(layout, [each for each in instants if each is not None])
-    assert not can_undo(found, InstantTime("5"))
-    assert can_undo(found, InstantTime("9"))
-    assert can_undo(timeline_of(layout, found.files[:3]), InstantTime("5"))
+    storage = MemoryStorage("merged")
+    assert not can_undo(storage, found, InstantTime("5"))
+    assert can_undo(storage, found, InstantTime("9"))
+    assert can_undo(storage, timeline_of(layout, found.files[:3]), InstantTime("5"))

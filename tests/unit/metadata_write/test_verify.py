@@ -240,7 +240,7 @@ def test_names_are_checked(storage: MemoryStorage) -> None:
     make(storage, 9, "mor", 1)
     with pytest.raises(ConfigError, match=r"partition 'x'.* no such partition; it has bloom_filters, .*record_index"):
         verify(context(storage), names=["x"])
-    with pytest.raises(ConfigError, match="no index of this name; make it with create_index"):
+    with pytest.raises(ConfigError, match="no index of this name; make it with Table.index"):
         rebuild(context(storage), names=["secondary_index_x"])
     with pytest.raises(ConfigError, match="no such partition"):
         drop(context(storage), ["x"])

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
-from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
+from hudi_py.errors import ConfigError, ConflictError, HudiError
 from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
-from hudi_py.metadata_write.maintenance.verify import source_of
 from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex, put_definition
 from hudi_py.metadata_write.partitions.registry import (
-    define_first,
     index_kinds,
-    maintained,
     named_index,
     names_of_index,
     own_names,
     partition_of,
     wanted_partitions,
 )
-from hudi_py.metadata_write.table.create import drop_partitions, initialise, lost_files, note_to_make
-from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.indexing.service import Indexing, pending_indexings
+from hudi_py.services.planned.service import Scheduled, execute_all
+from hudi_py.services.planned.unschedule import unschedule
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable
 
 INDEXES_SCHEMA: Final = pa.schema(
     [
@@ -42,19 +42,19 @@ INDEXES_SCHEMA: Final = pa.schema(
         ("ready", pa.bool_()),
     ]
 )
-"""Indexes of a table, a row each. `ready`: whether readers use it; otherwise the next write completes it."""
+"""Indexes of a table, a row each. `ready`: whether readers use it; otherwise it is being built."""
 
 
 def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exists: bool = False) -> bool:
-    """Creates an index from the files of the table, under the table lock. If this process dies, the next write
-    completes it.
+    """Creates an index beside writers (`services.indexing`). If this process dies, its plan stays: the next call with
+    the same name, or the service, completes it.
 
     Returns:
         False if it exists already and `if_not_exists` is set.
 
     Raises:
         ConfigError: the index exists, or the table cannot have it.
-        ConflictError: a write of a table of version 6 is under way.
+        ConflictError: a write of a table of version 6 is under way, or another process is building the index.
         CorruptFileError: data files are lost; nothing was changed.
         LockError: the table lock could not be acquired in time.
     """
@@ -124,7 +124,8 @@ def index_report(storage: Storage, config: TableConfig) -> pa.Table:
     """The indexes of a table: those with a definition, and partitions of the metadata table besides `files`, by name
     (`INDEXES_SCHEMA`)."""
     definitions = read_definitions(storage, config)
-    names = sorted({*config.metadata_partitions, *config.metadata_partitions_to_make} - {FILES})
+    building = {*config.metadata_partitions_inflight, *config.metadata_partitions_to_make}
+    names = sorted({*config.metadata_partitions, *building} - {FILES})
     rows = []
     for name in names:
         found = definitions.get(name, {})
@@ -151,7 +152,7 @@ def _create_own(context: ServiceContext, request: IndexRequest) -> None:
             f"Cannot create the index {request.name!r} of the kind {request.kind} of {context.storage.uri}: its name "
             f"is {request.kind}"
         )
-    rebuild(replace(context, options=context.options.replace(options)), [request.kind], needs_unique_keys=True)
+    _build_beside(replace(context, options=context.options.replace(options)), Indexing(request.kind))
 
 
 def _create_named(context: ServiceContext, request: IndexRequest, index: type[NamedIndex]) -> None:
@@ -165,32 +166,42 @@ def _create_named(context: ServiceContext, request: IndexRequest, index: type[Na
             raise ConfigError(f"Cannot create the index {request.name!r} of {storage.uri}: {why}")
         return found
 
-    missing(context.config())  # refuse before anything is rolled back
-    with recovered(context.session, f"create the index {request.name}") as table:
-        session, config, timeline = table.session, table.config, table.timeline
+    def define(table: LockedTable) -> None:
         schema = resolve_table_schema(table)
-        definition = index.define(config, None if schema is None else schema.arrow, request, options)
-        if definition.name in config.metadata_partitions:
-            raise ConflictError(f"Cannot create the index {request.name!r} of {storage.uri}: it was just created")
-        lost = lost_files(session.view(timeline))
-        if lost:
-            raise CorruptFileError(
-                f"Cannot create the index {request.name!r} of {storage.uri}: data files are lost: {lost[0]}; restore "
-                "them from a copy, or undo the commits (rollback, restore)"
-            )
-        to_make = [*missing(config), definition.name]
-        config = define_first(storage, config, options, to_make)
-        config = put_definition(storage, config, definition)
-        config = note_to_make(storage, {*config.metadata_partitions_to_make, *to_make})
-        try:
-            own = open_metadata_session(session.at(config))
-            for made in maintained(to_make):
-                context.progress.phase(f"building {made.name}")
-                source = source_of(session.at(config), timeline, options, needs_unique_keys=True)
-                config = initialise(own, source, made)
-        except BaseException:  # also when interrupted: a half-built index must not stay listed as one to make
-            drop_partitions(storage, context.config(), to_make)
-            raise
+        put_definition(
+            storage,
+            table.config,
+            index.define(table.config, None if schema is None else schema.arrow, request, options),
+        )
+
+    names = [*missing(context.config()), index.full_name(request.name)]
+    _build_beside(context, Indexing(",".join(names), first=define))
+
+
+def _build_beside(context: ServiceContext, service: Indexing) -> None:
+    """Builds partitions beside writers. If this process dies, the plan stays."""
+    name = service.partitions.rpartition(",")[2]
+    pending = [each.instant for each in pending_indexings(context.state()) if name in each.names]
+    begun = service.begin(context, pending[0]) if pending else service.schedule_and_begin(context)
+    if isinstance(begun, Scheduled):
+        if name in context.config().metadata_partitions:
+            raise ConflictError(f"Cannot create the index {name} of {context.storage.uri}: it was just created")
+        _build_empty(context, service)
+        return
+    try:
+        execute_all(service, context, begun)
+    except BaseException:  # also when interrupted: what cannot be built must not stay planned
+        with suppress(HudiError):
+            unschedule(context, begun.instant)
+        raise
+
+
+def _build_empty(context: ServiceContext, service: Indexing) -> None:
+    """Builds partitions of a table without commits."""
+    with recovered(context.session, f"create the index {service.partitions}") as table:
+        if service.first is not None:
+            service.first(table)
+    rebuild(context, service.partitions.split(","), needs_unique_keys=True)
 
 
 def _existing(storage: Storage, config: TableConfig, name: str, what: str, *, missing_ok: bool = False) -> str | None:

@@ -187,7 +187,7 @@ def _checked(names: Collection[str], config: TableConfig, storage: Storage) -> s
         why = ""
         partition = partition_of(name) if isinstance(name, str) else None
         if partition is not None and not maintained_names(storage, config, (name,)):
-            why = "the table has no index of this name; make it with create_index"
+            why = "the table has no index of this name; make it with Table.index"
         elif partition is None:
             why = "hudi-py does not maintain it; it maintains " + ", ".join(own_names())
         elif FILES not in later:

@@ -22,7 +22,7 @@ from hudi_py.model.names import (
     parse_base_file_name,
     parse_log_file_name,
 )
-from hudi_py.storage import FileInfo
+from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.metadata import (
     RollbackMetadata,
     RollbackPartition,
@@ -30,6 +30,7 @@ from hudi_py.timeline.metadata import (
     RollbackRequest,
     encode_rollback_metadata,
     encode_rollback_plan,
+    read_commit_metadata,
 )
 from hudi_py.timeline.pending_plans import PendingPlans, check_rollback_plan
 from hudi_py.timeline.timeline import INITIAL, Timeline
@@ -39,15 +40,19 @@ from hudi_py.transaction.session import TableSession
 ROLLBACK_SUFFIX = "006"
 """Appended to a time to form that of a rollback in a version 6 metadata table."""
 _TOKEN = "1-0-1"
+_BULK_INSERT = "BULK_INSERT"
 
 
-def can_undo(timeline: Timeline, instant: InstantTime) -> bool:
+def can_undo(storage: Storage, timeline: Timeline, instant: InstantTime) -> bool:
     """Whether undoing the delta commit of an instant removes all its records.
 
     Its records must be in log blocks of their own: no compaction has moved them into a base file, no log compaction has
     merged them into another block, and no partition was created from files the instant had already written. An instant
     without a delta commit was never recorded if it is newer than all partitions; otherwise they include it or it was
     archived.
+
+    Args:
+        storage, timeline: of the metadata table.
     """
     found = timeline.find(instant, Action.DELTA_COMMIT)
     if found is not None and not found.completed:
@@ -61,8 +66,23 @@ def can_undo(timeline: Timeline, instant: InstantTime) -> bool:
     merged = [each for each in timeline.completed if _merges(timeline, each)]
     if not timeline.layout.has_completion_times:
         # a compaction's time is that of its newest delta commit plus a suffix
-        return all(each.time[: len(instant)] < instant for each in merged)
-    return all(each.time < (found.completion_time or found.time) for each in merged)
+        whole = all(each.time[: len(instant)] < instant for each in merged)
+    else:
+        whole = all(each.time < (found.completion_time or found.time) for each in merged)
+    return whole and not any(
+        _creates_partitions(storage, timeline, each) for each in timeline.completed if _is_later(each, found)
+    )
+
+
+def _is_later(one: Instant, other: Instant) -> bool:
+    return one.action is Action.DELTA_COMMIT and (one.completion_time or one.time) > (
+        other.completion_time or other.time
+    )
+
+
+def _creates_partitions(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
+    """Returns whether a delta commit created partitions from the table's files, as an indexing does."""
+    return read_commit_metadata(storage, timeline.layout, instant).operation.startswith(_BULK_INSERT)
 
 
 def _merges(timeline: Timeline, instant: Instant) -> bool:
@@ -94,13 +114,17 @@ def finish_undone(own: TableSession, timeline: Timeline, data: Timeline) -> bool
     """Finishes killed rollbacks, then rolls back unfinished delta commits. Returns whether there were any.
 
     From table version 8 on Apache Hudi may write both tables at once (`hoodie.metadata.streaming.write.enabled`), so
-    the delta commit of a pending action is left alone: it is undone together with the action.
+    the delta commit of a pending action is left alone: it is undone together with the action. In all versions that of
+    an indexing is, with which Apache Hudi builds partitions beside writers.
 
     Args:
         timeline: the current timeline of the metadata table.
         data: the timeline of its table.
     """
-    under_way = {instant.time for instant in data.pending} if own.config.has_completion_times else set()
+    # in version 6, that of an indexing has a suffix
+    under_way = tuple(
+        instant.time for instant in data.pending if own.config.has_completion_times or instant.action is Action.INDEXING
+    )
     changed = False
     plans = PendingPlans(own.storage, timeline)
     for rollback in plans.of(Action.ROLLBACK):
@@ -113,7 +137,7 @@ def finish_undone(own: TableSession, timeline: Timeline, data: Timeline) -> bool
     if changed:
         timeline = own.timeline()
     for write in reversed(timeline.pending):
-        if write.action is Action.DELTA_COMMIT and write.time not in under_way:
+        if write.action is Action.DELTA_COMMIT and not write.time.startswith(under_way):
             undo(own, timeline, write.time, None)
             timeline = own.timeline()
             changed = True

@@ -23,6 +23,7 @@ from hudi_py.metadata.keys import UNPARTITIONED
 from hudi_py.metadata_write.encoding.records import RECORD, Combine, MetadataRecords, newest
 from hudi_py.metadata_write.encoding.values import behind_meta
 from hudi_py.metadata_write.table.source import TableSource
+from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.layout import PARTITION_METAFILE
 from hudi_py.model.names import LogFileName, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
@@ -144,8 +145,12 @@ class MetadataPartition(ABC):
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """The records of everything in the table, in chunks of bounded size; keys are unique across chunks."""
 
-    def built(self, source: TableSource) -> None:
-        """Called once the records that `initial` gave for this source are in the metadata table."""
+    def built(self, source: TableSource, now: TableSource | None = None) -> None:
+        """Notes that the records that `initial` gave for this source are in the metadata table.
+
+        Args:
+            now: the present state if writers have recorded changes since, whose records are there as well.
+        """
         return
 
     @abstractmethod
@@ -154,6 +159,10 @@ class MetadataPartition(ABC):
 
         Records of instants that a rollback or restore undid left the metadata table with their delta commits.
         """
+
+    def changed_by(self, commit: CommitMetadata) -> bool:
+        """Returns whether a commit may change records, according to its metadata alone."""
+        return bool(commit.stats or commit.replaced)
 
     def changes_of_undoing(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """The records that a rollback or restore changes in addition to undoing delta commits."""

@@ -12,7 +12,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -38,18 +38,19 @@ from hudi_py.metadata.definitions import IndexDefinition
 from hudi_py.metadata.locations import (
     KeyScope,
     is_by_partition,
+    moved_keys,
     note_built,
     note_write,
     partition_groups,
     places_of,
     read_scope,
 )
-from hudi_py.metadata.table import GROUP_NUMBER, RECORD_INDEX
+from hudi_py.metadata.table import GROUP_NUMBER, RECORD_INDEX, MetadataTable
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
 from hudi_py.metadata_write.partitions.record_entries import RecordEntries, RecordLocation
 from hudi_py.metadata_write.table.source import TableSource
-from hudi_py.model.commit import WriteStat
+from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_log_file_name
@@ -181,7 +182,7 @@ class RecordIndex(MetadataPartition):
             if entries.repeated is not None and not partitioned:
                 source.repeated_keys.append(entries.repeated)
 
-    def built(self, source: TableSource) -> None:
+    def built(self, source: TableSource, now: TableSource | None = None) -> None:
         """Notes whether keys are unique, if the index spans all partitions. Apache Hudi 1.2.0 fails to build one where
         they are not.
 
@@ -191,15 +192,22 @@ class RecordIndex(MetadataPartition):
         if is_partitioned(source):
             return
         repeated = next(iter(source.repeated_keys), None)
+        if repeated is None and now is not None:
+            repeated = _find_repeated_since(now)
         if repeated is not None and source.needs_unique_keys:
             raise ConfigError(
                 f"Cannot create a record index of the table {source.config.name!r}: the record key {repeated!r} is in "
                 "several file groups, and the index has one place for a key; delete the other rows, or create one by "
                 "partition (isPartitioned=true)"
             )
-        note_built(source, repeated)
+        note_built(now or source, repeated)
         if repeated is not None:
             warn_repeated(source.config, repeated)
+
+    def changed_by(self, commit: CommitMetadata) -> bool:
+        """Updates leave rows in their file groups."""
+        moved = any(stat.num_inserts or stat.num_deletes for stat in commit.stats)
+        return commit.operation not in _SERVICES and bool(moved or commit.replaced)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """The keys added to or removed from file groups, read from the sidecars of the action's files, or from the
@@ -211,7 +219,9 @@ class RecordIndex(MetadataPartition):
         commit = change.commit
         if commit is None:
             return
-        scope = None if is_partitioned(source) else unique_keys(source)
+        # what is noted is of an earlier index while one is being built
+        known = RECORD_INDEX in source.config.metadata_partitions and not is_partitioned(source)
+        scope = unique_keys(source) if known else None
         if commit.operation in _SERVICES or (commit.operation not in REPLACING and not commit.stats):
             if scope is not None:
                 note_write(source.storage, scope, source.timeline, change.instant, None)
@@ -244,6 +254,32 @@ class RecordIndex(MetadataPartition):
                     warn_repeated(source.config, repeated)
 
 
+def _find_repeated_since(now: TableSource) -> str | None:
+    """Returns a key that what was written while the index was being built has put into several file groups.
+
+    A row that has moved has had several locations too; so the present rows of those file groups decide.
+    """
+    names = ",".join({*now.config.metadata_partitions, RECORD_INDEX})
+    config = replace(now.config, properties={**now.config.properties, "hoodie.table.metadata.partitions": names})
+    moved = moved_keys(MetadataTable(TableState(now.storage, config, now.timeline)))
+    groups: dict[tuple[str, str], list[str]] = {}
+    for key, places in moved.items():
+        for place in places:
+            groups.setdefault(place, []).append(key)
+    reader, seen = key_reader(now), set[str]()
+    for (partition, file_id), keys in sorted(groups.items()):
+        slices = now.view.latest_slices(PartitionPath(partition))
+        slice_ = next((each for each in slices if each.file_id == file_id), None)
+        found = pa.chunked_array(list(reader.of_slice(slice_)) if slice_ is not None else [], pa.string())
+        there = pa.array(keys, pa.string())
+        live = there.filter(pc.is_in(there, value_set=found.combine_chunks())).to_pylist()
+        repeated = seen.intersection(live)
+        if repeated:
+            return min(repeated)
+        seen.update(live)
+    return None
+
+
 def record_index_definition(*, partitioned: bool) -> IndexDefinition:
     """Definition of `record_index`."""
     return IndexDefinition(RECORD_INDEX, options={"isPartitioned": "true" if partitioned else "false"})
@@ -256,7 +292,7 @@ def is_partitioned(source: TableSource) -> bool:
 
 def is_partitioned_in(storage: Storage, config: TableConfig, options: Options) -> bool:
     """As `is_partitioned`."""
-    if RECORD_INDEX in config.metadata_partitions:
+    if RECORD_INDEX in (*config.metadata_partitions, *config.metadata_partitions_inflight):
         files = storage.list(f"{METADATA_TABLE}/{RECORD_INDEX}")
         ids = {info.name.lstrip(".").partition("_")[0] for info in files}
         prefixes = {found[1] for file_id in ids if (found := GROUP_NUMBER.fullmatch(file_id))}

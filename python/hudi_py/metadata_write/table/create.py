@@ -10,7 +10,7 @@ the next writer creates the remaining ones (`METADATA_TO_MAKE`). Sources:
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -90,28 +90,11 @@ def initialise(own: TableSession, source: TableSource, made: MetadataPartition) 
         The table's properties, which name the partition.
     """
     partition = made.name
-    own.storage.delete_tree(partition)
     timeline = own.timeline()
     instant = initial_time(own, timeline, source.timeline)
     begin_delta(own, instant, BULK_INSERT)
-    counts = made.file_groups(source)
-    groups = counts if isinstance(counts, Mapping) else {made.file_id_prefix: counts}
-    _put_partition_metafile(own, partition, instant)
-    for prefix, count in groups.items():
-        for number in range(count):
-            open_file_group(own, partition, file_group_id(prefix, number), instant)
-
-    def counted(_: str, prefix: str | None) -> tuple[str, int]:
-        wanted = prefix or made.file_id_prefix
-        return wanted, groups[wanted]
-
-    def write(at: int, key: GroupKey, rows: pa.Table) -> WriteStat:
-        return _write_base_file(own, instant, partition, file_group_id(key[1], key[2]), rows, at)
-
-    with GroupBuffer(counted) as buffer:
-        for chunk in made.initial(source):
-            buffer.add(chunk)
-        stats = buffer.write(write)
+    groups = open_partition(own, instant, made, made.file_groups(source))
+    stats = fill_partition(own, instant, made, groups, source)
     complete_delta(own, timeline, instant, BULK_INSERT, stats)
     made.built(source)
     config = source.config
@@ -125,6 +108,65 @@ def initialise(own: TableSession, source: TableSource, made: MetadataPartition) 
         source.storage,
         {PARTITIONS_KEY: ",".join(names), INFLIGHT_KEY: ",".join(building), METADATA_TO_MAKE: ",".join(left) or None},
     )
+
+
+def open_partition(
+    own: TableSession, instant: InstantTime, made: MetadataPartition, counts: int | Mapping[str, int]
+) -> Mapping[str, int]:
+    """Creates the empty file groups of a partition, in place of any that exist, under a delta commit that has begun.
+
+    Args:
+        counts: see `MetadataPartition.file_groups`.
+
+    Returns:
+        The number of file groups by the prefix of their ids.
+    """
+    own.storage.delete_tree(made.name)
+    groups = counts if isinstance(counts, Mapping) else {made.file_id_prefix: counts}
+    _put_partition_metafile(own, made.name, instant)
+    for prefix, count in groups.items():
+        for number in range(count):
+            open_file_group(own, made.name, file_group_id(prefix, number), instant)
+    return groups
+
+
+def fill_partition(
+    own: TableSession,
+    instant: InstantTime,
+    made: MetadataPartition,
+    groups: Mapping[str, int],
+    source: TableSource,
+    *,
+    check: Callable[[], None] = lambda: None,
+    ending: str = "0-1",
+) -> list[WriteStat]:
+    """Writes the records of everything in the table to base files of the partition's file groups.
+
+    Args:
+        groups: as `open_partition` returned them.
+        check: called before and after each file is written; raises if none may be written any more.
+        ending: of the write tokens, after the number of the file.
+    """
+
+    def counted(_: str, prefix: str | None) -> tuple[str, int]:
+        wanted = prefix or made.file_id_prefix
+        return wanted, groups[wanted]
+
+    def write(at: int, key: GroupKey, rows: pa.Table) -> WriteStat:
+        check()
+        name = BaseFileName(FileId(file_group_id(key[1], key[2])), f"{at}-{ending}", instant, "hfile")
+        stat = _write_base_file(own, made.name, name, rows)
+        try:
+            check()
+        except BaseException:  # whoever has taken over did not see this file
+            own.storage.delete(stat.path)
+            raise
+        return stat
+
+    with GroupBuffer(counted) as buffer:
+        for chunk in made.initial(source):
+            buffer.add(chunk)
+        return buffer.write(write, waits=not own.storage.is_local)
 
 
 def writes_in_the_way(session: TableSession, timeline: Timeline) -> tuple[InstantTime, ...]:
@@ -215,10 +257,7 @@ def _put_partition_metafile(own: TableSession, partition: str, instant: InstantT
     own.storage.put(join_path(partition, PARTITION_METAFILE), text.encode())
 
 
-def _write_base_file(
-    own: TableSession, instant: InstantTime, partition: str, file_id: str, rows: pa.Table, at: int
-) -> WriteStat:
-    name = BaseFileName(FileId(file_id), f"{at}-0-1", instant, "hfile")
+def _write_base_file(own: TableSession, partition: str, name: BaseFileName, rows: pa.Table) -> WriteStat:
     path = join_path(partition, str(name))
     started = time.monotonic()
     sink: BinaryIO
@@ -229,5 +268,5 @@ def _write_base_file(
         size = writer.close()
     took_ms, count = int((time.monotonic() - started) * 1000), rows.num_rows
     return WriteStat.of_base_file(
-        WrittenFile(file_id, path, partition, size, rows=count, inserts=count, took_ms=took_ms)
+        WrittenFile(name.file_id, path, partition, size, rows=count, inserts=count, took_ms=took_ms)
     )

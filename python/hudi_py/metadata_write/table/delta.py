@@ -6,7 +6,7 @@ reference 10.2 and 10.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -29,9 +29,9 @@ from hudi_py.metadata_write.table.session import (
     partition_folder,
 )
 from hudi_py.model.commit import CommitMetadata, WriteStat, WrittenFile
-from hudi_py.model.files import FileSlice
+from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.instant import Action, Instant, InstantTime
-from hudi_py.model.names import FileId, LogFileName, join_path
+from hudi_py.model.names import FileId, LogFileName, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.storage.threads import REQUESTS, in_threads, processors
 from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.timeline import Timeline
@@ -166,6 +166,9 @@ def _sorted(table: pa.Table) -> pa.Table:
 INITIAL_TOKEN: Final = "0-0-0"
 """Write token of log files that only create a file group (`HoodieLogFormat.DEFAULT_WRITE_TOKEN`)."""
 UPSERT: Final = "UPSERT_PREPPED"
+FED: Final = "hoodie.py.metadata.partitions.fed"
+"""hudi-py's own key in a delta commit: the partitions being built in which its action has recorded its changes, if it
+had any."""
 
 
 def write_delta(
@@ -175,6 +178,7 @@ def write_delta(
     records: Iterable[MetadataRecords],
     *,
     new_groups: int = 1,
+    building: Collection[str] = (),
     written: dict[str, bytes] | None = None,
 ) -> Timeline:
     """Commits records under an instant new to the metadata table. Returns its timeline with the delta commit.
@@ -182,6 +186,8 @@ def write_delta(
     Args:
         view: view of the metadata table's current timeline, without pending writes.
         new_groups: number of file groups created for a data partition that is new to the partitioned record index.
+        building: partitions that are being built. Apache Hudi creates their file groups by a delta commit that is
+            pending for as long.
         written: where to note the content of small log files by path, if the storage is remote.
 
     Raises:
@@ -189,7 +195,7 @@ def write_delta(
         CorruptFileError: file groups are missing.
     """
     begin_delta(own, instant, UPSERT)
-    groups = _Groups(own, view, instant, new_groups)
+    groups = _Groups(own, view, instant, new_groups, building)
 
     def append(number: int, key: GroupKey, rows: pa.Table) -> WriteStat:
         stat, data = _append(own, instant, groups.slice_of(key), key, rows, number)
@@ -201,7 +207,8 @@ def write_delta(
         for chunk in records:
             buffer.add(chunk)
         stats = buffer.write(append, waits=not own.storage.is_local)
-    return view.timeline.plus(complete_delta(own, view.timeline, instant, UPSERT, stats))
+    extra = {FED: ",".join(building)} if building else {}
+    return view.timeline.plus(complete_delta(own, view.timeline, instant, UPSERT, stats, extra))
 
 
 def begin_delta(own: TableSession, instant: InstantTime, operation: str) -> None:
@@ -219,9 +226,10 @@ def complete_delta(
     instant: InstantTime,
     operation: str,
     stats: Sequence[WriteStat],
+    extra: Mapping[str, str] | None = None,
 ) -> Instant:
     """Writes the completed file of a delta commit. Raises ConflictError."""
-    metadata = CommitMetadata(operation, tuple(stats), {"schema": COMMIT_SCHEMA})
+    metadata = CommitMetadata(operation, tuple(stats), {"schema": COMMIT_SCHEMA, **(extra or {})})
     content = encode_commit_metadata(metadata, own.layout, action=Action.DELTA_COMMIT, completed=True)
     completion = own.clock.next_completion(timeline, instant)
     return complete(own.storage, own.layout, instant, Action.DELTA_COMMIT, completion, content, begun=True)
@@ -236,20 +244,45 @@ def open_file_group(own: TableSession, partition: str, file_id: str, instant: In
     own.storage.put(join_path(partition, str(name)), block)
 
 
+def listed_groups(own: TableSession, partition: str) -> list[FileSlice]:
+    """Returns the newest slice of each file group of a partition, whether or not the delta commits that wrote it are
+    completed, without its base file (`getPartitionLatestFileSlicesIncludingInflight`, 1.2.0)."""
+    newest: dict[FileId, str] = {}
+    logs: dict[tuple[FileId, str], list[LogFile]] = {}
+    for info in own.storage.list(partition):
+        base, log = parse_base_file_name(info.name), parse_log_file_name(info.name)
+        found = base or log
+        if found is None:
+            continue
+        newest[found.file_id] = max(newest.get(found.file_id, ""), found.instant)
+        if log is not None:
+            logs.setdefault((log.file_id, log.instant), []).append(LogFile(partition_folder(partition), log, info.size))
+    return [
+        FileSlice(partition_folder(partition), file_id, InstantTime(at), None, tuple(logs.get((file_id, at), ())))
+        for file_id, at in newest.items()
+    ]
+
+
 class _Groups:
     """File groups of the partitions being written, each looked up once."""
 
-    def __init__(self, own: TableSession, view: FileSystemView, instant: InstantTime, new_groups: int) -> None:
+    def __init__(
+        self, own: TableSession, view: FileSystemView, instant: InstantTime, new_groups: int, building: Collection[str]
+    ) -> None:
         self._own = own
         self._view = view
         self._instant = instant
         self._new_groups = new_groups
+        self._building = building
         self._found: dict[str, dict[str, Sequence[FileSlice]]] = {}
 
     def count(self, partition: str, prefix: str | None) -> tuple[str, int]:
         """The file id prefix to use and its number of file groups; creates those of a new data partition."""
         if partition not in self._found:
-            slices = self._view.latest_slices_for_write(partition_folder(partition))
+            if partition in self._building:
+                slices = listed_groups(self._own, partition)
+            else:
+                slices = self._view.latest_slices_for_write(partition_folder(partition))
             self._found[partition] = dict(numbered_groups(self._own.storage.uri, partition, slices))
         found = self._found[partition]
         known = partition_of(partition)

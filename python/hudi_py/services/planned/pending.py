@@ -12,12 +12,13 @@ from hudi_py.services.clean import CLEAN
 from hudi_py.services.clustering.service import CLUSTERING
 from hudi_py.services.compaction.service import COMPACTION
 from hudi_py.services.descriptor import Service
+from hudi_py.services.indexing.service import INDEXING
 from hudi_py.services.log_compaction.service import LOG_COMPACTION
 from hudi_py.services.planned.phases import RewritingService
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 
-PLANNED: Final[tuple[Service[Any], ...]] = (COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN, RESIZE_BUCKETS)
+PLANNED: Final[tuple[Service[Any], ...]] = (COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN, RESIZE_BUCKETS, INDEXING)
 SERVICE_ACTIONS: Final[Mapping[str, str]] = {
     planner.operation: planner.action.value
     for planner in (planned.planner() for planned in PLANNED)

@@ -11,6 +11,7 @@ from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath, parse_log_file_name
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.indexing.service import drop_plan
 from hudi_py.services.planned.pending import PLANNED
 from hudi_py.services.planned.phases import remove_plan
 from hudi_py.services.planned.service import ServiceReport
@@ -76,7 +77,11 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
             check_dead(context.session, timeline, plan, "unschedule")
         if by_name and plan.action is Action.COMPACTION:
             _check_logs(context, plan)
-        rollback = remove_plan(table, plan.time, plan.action)
+        rollback: InstantTime | None = None
+        if plan.action is Action.INDEXING:
+            drop_plan(table, plan)
+        else:
+            rollback = remove_plan(table, plan.time, plan.action)
     return UnscheduleReport("unschedule", plan.time, plan=service, rollback=rollback)
 
 

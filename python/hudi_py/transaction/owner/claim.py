@@ -36,6 +36,8 @@ from hudi_py.transaction.owner.identity import WRITER_KEY, WriterIdentity, parse
 
 PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 """Actions that execute a plan, which stays when an attempt fails or is rolled back."""
+_EMPTY_INFLIGHT = PLANNED | {Action.INDEXING}
+"""Actions whose inflight files never name their writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def holder(storage: Storage, layout: Layout, instant: InstantTime, action: Actio
     owner = claimant(storage, instant)
     if owner is not None:
         return owner
-    if action in PLANNED:
+    if action in _EMPTY_INFLIGHT:
         return _read_writer(storage, owner_path(instant))
     try:
         content = storage.read(inflight_path(layout, instant, action))

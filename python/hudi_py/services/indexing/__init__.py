@@ -1,0 +1,1 @@
+"""Building indexes beside writers (`HoodieIndexer`, `ScheduleIndexActionExecutor`, `RunIndexActionExecutor`, 1.2.0)."""
