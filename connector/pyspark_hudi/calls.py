@@ -9,7 +9,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudi_py.config import Options, Scope
-from hudi_py.config import write as write_config
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.health.procedures import REPAIRS, run_repair_procedure
 from hudi_py.inspect import procedure_report
@@ -19,7 +18,7 @@ from hudi_py.model.limits import UNPACKED, limit, parse_json
 from hudi_py.schema.changes import changes_of
 from hudi_py.services import distributed as services
 from hudi_py.services.distributed import BegunPlan, ServiceCall, UnitPart, Work
-from hudi_py.storage import Storage, open_storage, with_durability
+from hudi_py.storage import Storage, open_for_write, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.locks import AuditReport, LockAudit, table_lock
 from hudi_py.transaction.locks.in_process import check_many_processes
@@ -312,8 +311,7 @@ def _write_options(given: Mapping[str, Any]) -> Options:
 
 
 def _storage(path: str, options: Options) -> Storage:
-    storage = open_storage(checked_path(path, "write"), options.storage or None)
-    return with_durability(storage, options.get(write_config.DURABLE))
+    return open_for_write(checked_path(path, "write"), options)
 
 
 def _with(options: Options) -> dict[str, Any]:

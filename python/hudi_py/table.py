@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
-from hudi_py.config.write import DURABLE, PARTIAL_UPSERT
+from hudi_py.config.write import PARTIAL_UPSERT
 from hudi_py.erasure.run import ErasureMethods
 from hudi_py.health.doctor import HealthMethods
 from hudi_py.inspect.reports import file_report, history_report, instant_report, partition_report
@@ -25,7 +25,7 @@ from hudi_py.read.snapshot import open_snapshot
 from hudi_py.report.methods import ReportMethods
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.methods import ServiceMethods
-from hudi_py.storage import Storage, StrPath, open_storage, with_durability
+from hudi_py.storage import Storage, StrPath, open_for_write, open_storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.properties import load_table_config
@@ -112,8 +112,8 @@ def create_table(
         table_type=table_type,
         table_version=table_version,
     )
-    storage = open_storage(path, resolved.for_storage(storage_options))
-    config = create_empty_table(with_durability(storage, resolved.get(DURABLE)), schema, resolved)
+    storage = open_for_write(path, resolved, storage_options)
+    config = create_empty_table(storage, schema, resolved)
     return Table(storage, config, {}, storage_options)
 
 

@@ -23,7 +23,7 @@ from hudi_py.cli.declare import CommandTarget
 from hudi_py.cli.rows import ScanQuery
 from hudi_py.cli.screen import Screen, ScreenColumn, number
 from hudi_py.errors import ConfigError, missing_library
-from hudi_py.formats.arrays import is_bytes
+from hudi_py.formats.arrays import is_bytes, is_number
 from hudi_py.interop.duckdb import query as run_query
 from hudi_py.model.words import counted, show_bytes, visible_json
 from hudi_py.progress import Progress
@@ -175,7 +175,7 @@ def show_table(rows: pa.Table, most: int | None = None) -> None:
     """Shows rows as a table for people, users' columns first."""
     screen = Screen()
     names = sorted(rows.schema.names, key=lambda name: name in META_FIELDS)
-    columns = [number(name) if _is_number(rows.schema.field(name).type) else ScreenColumn(name) for name in names]
+    columns = [number(name) if is_number(rows.schema.field(name).type) else ScreenColumn(name) for name in names]
     listed = rows if most is None else rows.slice(0, most)
     values = [_column_texts(listed[name]) for name in names]
     screen.table(columns, list(zip(*values, strict=True)), empty="No rows.")
@@ -188,10 +188,6 @@ def _column_texts(column: pa.ChunkedArray) -> list[Any]:
     convert = converter(column.type)
     values = column.to_pylist() if convert is None else [convert(item) for item in column.to_pylist()]
     return [str(item) if isinstance(item, (int, float)) and not isinstance(item, bool) else item for item in values]
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def converter(kind: pa.DataType) -> Callable[[Any], Any] | None:

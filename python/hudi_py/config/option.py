@@ -149,6 +149,15 @@ class Option(Generic[T_co]):
         return ", ".join(self.choices) if self.choices else self.kind
 
 
+def option_text(value: object) -> str:
+    """Formats a value as text that `Option.read` parses; empty for None."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(value)
+    return "" if value is None else str(value)
+
+
 def declared(names: Mapping[str, object], *before: tuple[Option[Any], ...]) -> tuple[Option[Any], ...]:
     """Returns the options among a module's global names, in the order of declaration, except those in `before`."""
     options = (value for value in names.values() if isinstance(value, Option))

@@ -31,7 +31,7 @@ from hudi_py.config import (
     table,
     write,
 )
-from hudi_py.config.option import Option, Policy, Problems, Scope
+from hudi_py.config.option import Option, Policy, Problems, Scope, option_text
 from hudi_py.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -200,13 +200,13 @@ def _text(key: object, value: object) -> str | None:
         raise ConfigError(f"Option key {key!r} is not valid: expected text")
     if value is None:
         return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (str, int, float, os.PathLike)):
-        return str(value)
-    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
-        return ",".join(value)
+    if isinstance(value, (str, int, float, os.PathLike)) or _is_texts(value):
+        return option_text(value)
     raise ConfigError(f"Option {key} has a value of type {type(value).__name__}: expected text, number or bool")
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value)
 
 
 @dataclass(slots=True)

@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
 from hudi_py.expressions.calls import Call, Case, Cast, castable, values_of
-from hudi_py.expressions.coercion import common_type, is_number, number
-from hudi_py.expressions.functions import is_zoned_instant
+from hudi_py.expressions.coercion import common_type, number
 from hudi_py.expressions.grammar import SUPPORTED, Binder, syntax_tree
 from hudi_py.expressions.predicate import Column, Literal, Node, kind_of
-from hudi_py.formats.arrays import is_text
+from hudi_py.formats.arrays import is_instant, is_number, is_text
 
 VALUES = (
     f"{SUPPORTED}; values also: + - * of decimals, /, %, DIV, ||, CAST, CASE, IF, COALESCE, NVL, NULLIF, CONCAT, "
@@ -218,9 +217,9 @@ class _ValueBinder(Binder):
         plain = not tree.to.args.get("expressions")
         kind = pa.string() if named in ("TEXT", "VARCHAR") and plain else self.target(tree)
         operand = self.bind(tree.this, depth)
-        if is_zoned_instant(kind_of(operand)) and not is_zoned_instant(kind):
+        if is_instant(kind_of(operand)) and not is_instant(kind):
             self.depends.add("zone")
-        elif is_zoned_instant(kind):
+        elif is_instant(kind):
             self.note([operand], kind)
         if isinstance(operand, Literal) and not is_text(kind):
             return self.converted(operand, kind)

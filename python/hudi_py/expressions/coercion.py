@@ -14,7 +14,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.arrays import is_text
+from hudi_py.formats.arrays import is_number, is_text
 
 _INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
@@ -31,10 +31,6 @@ _TRUE, _FALSE = {"t", "true", "y", "yes", "1"}, {"f", "false", "n", "no", "0"}
 _FURTHEST_ZONE = datetime.timedelta(hours=18)
 _EXACT = decimal.Context(prec=2000, rounding=decimal.ROUND_HALF_UP)
 _UTC = datetime.timezone.utc
-
-
-def is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def names_zone(text: str) -> bool:

@@ -12,16 +12,7 @@ import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
 from hudi_py.expressions.applied import OF_TIMES, Applied, call_of, dialect, expression_of
-from hudi_py.expressions.coercion import (
-    common_type,
-    convert,
-    converts,
-    decimal_type,
-    is_number,
-    names_zone,
-    number,
-)
-from hudi_py.expressions.functions import is_zoned_instant
+from hudi_py.expressions.coercion import common_type, convert, converts, decimal_type, names_zone, number
 from hudi_py.expressions.literals import plain
 from hudi_py.expressions.predicate import (
     Arithmetic,
@@ -36,7 +27,7 @@ from hudi_py.expressions.predicate import (
     Not,
     kind_of,
 )
-from hudi_py.formats.arrays import is_text
+from hudi_py.formats.arrays import is_instant, is_number, is_text
 from hudi_py.schema import META_FIELDS
 
 SUPPORTED = (
@@ -234,7 +225,7 @@ class Binder:
             self.depends.add("ansi")  # with ANSI mode off, integers and text become FLOAT
         whole = [kind for kind in kinds if pa.types.is_integer(kind)]
         for node in operands:
-            if is_zoned_instant(common) and not is_zoned_instant(kind_of(node)) and not _names_zone(node):
+            if is_instant(common) and not is_instant(kind_of(node)) and not _names_zone(node):
                 self.depends.add("zone")
             text = node.value if isinstance(node, Literal) else None
             if isinstance(text, str) and any(not converts(text, kind) for kind in whole):

@@ -66,9 +66,32 @@ def numbered(prefix: str, first: int, count: int) -> pa.StringArray:
     return parts[-1] if len(parts) == 2 else pa.concat_arrays(parts)
 
 
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """Returns a batch without rows."""
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Returns whether a type is string, large_string or string_view."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Returns whether a type is an integer, floating-point or decimal number."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def is_instant(kind: pa.DataType) -> bool:
+    """Returns whether values are points in time, whose dates depend on the time zone: Avro's timestamps, but not its
+    local ones."""
+    return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
+
+
+def has_times(kind: pa.DataType) -> bool:
+    """Returns whether values are or contain dates or timestamps."""
+    if pa.types.is_nested(kind):
+        return any(has_times(kind.field(index).type) for index in range(kind.num_fields))
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def is_bytes(kind: pa.DataType) -> bool:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined, is_text, true_where
 from hudi_py.merge.merger import RecordMerger, merge_pairs
-from hudi_py.merge.reduce import Mask, Rows, versions_by_key
+from hudi_py.merge.reduce import Mask, Rows, Versions, versions_by_key
 from hudi_py.merge.settings import IS_DELETED, MergeSettings, PartialUpdate, Payload
 from hudi_py.schema import META_FIELDS, conform_array
 from hudi_py.schema.paths import values_at
@@ -209,28 +209,26 @@ class FoldSpace:
 
 
 def fold_versions(
-    space: FoldSpace, ids: Rows, count: int, position: Rows, deleted: Mask, entries: Mask, partial_from: int | None
+    space: FoldSpace, found: Versions, ids: Rows, count: int, *, partial_from: int | None = None
 ) -> Records:
     """Merges the versions within a log: one record for each key number 0..count-1.
 
     Args:
         ids: key number of each version.
-        position: position of each version in the log.
-        entries: deletes from delete blocks.
         partial_from: versions from this position on fill only the columns that they lack; None: there are none.
     """
-    order, starts, lengths = versions_by_key(ids, position)
+    order, starts, lengths = versions_by_key(ids, found.position)
     heads = order[starts]
-    result = space.first(heads, deleted[heads])
+    result = space.first(heads, found.deletes[heads])
     assert len(starts) == count
     live = np.flatnonzero(lengths > 1)
     number = 1
     while len(live):
         versions = order[starts[live] + number]
-        newer = space.first(versions, deleted[versions])
-        late = np.zeros(len(live), np.bool_) if partial_from is None else position[versions] >= partial_from
+        newer = space.first(versions, found.deletes[versions])
+        late = np.zeros(len(live), np.bool_) if partial_from is None else found.position[versions] >= partial_from
         older = result.take(live)
-        result.put(live, combine(space, older, newer, entries[versions], late))
+        result.put(live, combine(space, older, newer, found.entries[versions], late))
         number += 1
         live = live[lengths[live] > number]
     return result

@@ -75,7 +75,7 @@ def _folded_input(table: pa.Table, settings: MergeSettings, ids: Rows, count: in
         return store.table(np.where(deleted, last, made)).take(in_order)
     (codes,) = field_codes([list(versions.ordering)], [table.num_rows])
     space = FoldSpace(table, settings, codes, versions.defaults)
-    records = fold_versions(space, ids, count, position, versions.deletes, versions.entries, None)
+    records = fold_versions(space, versions, ids, count)
     if records.empty.any():  # a payload class turned a row into a delete
         marked = np.flatnonzero(versions.deletes | space.marked(space.first(position, versions.deletes)))
         deleting = last.copy()

@@ -71,9 +71,7 @@ def _folded_records(versions: LogVersions, found: Versions, settings: MergeSetti
     ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     (codes,) = field_codes([list(found.ordering)], [len(found.keys)])
     space = FoldSpace(versions.rows.combine_chunks(), settings, codes, found.defaults, versions.absent)
-    records = fold_versions(
-        space, ids, len(encoded.dictionary), found.position, found.deletes, found.entries, versions.partial_from
-    )
+    records = fold_versions(space, found, ids, len(encoded.dictionary), partial_from=versions.partial_from)
     withheld = _withheld_keys(space, records, settings)
     # a payload class needs the rows of deletes too, to merge them with base rows
     with_deletes = keep_deletes or settings.payload is not None

@@ -76,6 +76,11 @@ class ColumnRange:
     values: int | None
     """Number of rows, including nulls."""
 
+    @property
+    def may_have_values(self) -> bool:
+        """Returns whether some row may have another value than null."""
+        return self.nulls is None or self.nulls != self.values
+
 
 def column_stats(
     metadata: MetadataTable, columns: Mapping[str, pa.DataType], files: Iterable[tuple[str, str]]

@@ -79,10 +79,10 @@ class CommitRange:
     end: Pin | None
     """The part of the timeline that is visible at the end of the range; None: all of it."""
     reachable_only: bool
-    """Whether commits whose files were cleaned are left out (`earliest`)."""
-    by_completion: bool
+    """Whether the oldest commits are left out if their files were cleaned, instead of an error (`earliest`)."""
+    by_completion: bool = False
     """Whether the bounds are completion times; else they are requested times."""
-    text: str
+    text: str = ""
     """The range for `explain`."""
 
 
@@ -170,28 +170,24 @@ class CommitLister(Lister):
 
 def plan_incremental(
     snapshot: Snapshot,
-    commits: Sequence[Commit],
+    span: CommitRange,
     request: ScanRequest,
     *,
-    end: Pin | None = None,
     rows_of: Collection[str] | None = None,
     fallback: bool = False,
-    reachable_only: bool = False,
 ) -> ScanPlan:
     """Plans the file slices that hold the rows of commits, as of the end of a range.
 
     Args:
         snapshot: the table's newest state, whose schema the rows have.
-        commits: every commit of the range, including compactions and clusterings, which move rows between files.
-        end: the part of the timeline that is visible at the end of the range; None: all of it.
         rows_of: requested times of the commits whose rows are returned; None: all.
         fallback: read the newest state of the table instead if commits were archived or one of their files was cleaned.
-        reachable_only: leave out the oldest commits if their files were cleaned, instead of an error (`earliest`).
 
     Raises:
         HistoryCleanedError: needed files were cleaned, and `fallback` is False.
         UnsupportedTableError: a slice cannot be read by this release.
     """
+    commits: Sequence[Commit] = span.commits
     times = frozenset(commit.time for commit in commits) if rows_of is None else frozenset(rows_of)
 
     def plan_of(seen: Snapshot, view: FileSystemView | None) -> ScanPlan:
@@ -213,7 +209,7 @@ def plan_incremental(
             FALLBACK.key,
         )
         return finish(plan_of(snapshot, None))
-    then = snapshot if end is None else replace(snapshot, timeline=snapshot.timeline.at(end))
+    then = snapshot if span.end is None else replace(snapshot, timeline=snapshot.timeline.at(span.end))
     while True:
         view = load_view(then, CommitLister.of(commits))
         view.replaced = {**_replaced_groups(commits), **view.replaced}
@@ -224,7 +220,7 @@ def plan_incremental(
             splits = [_with_sizes(split, sizes) for split in plan.splits]
             return finish(replace(plan, splits=tuple(_with_bases(then, splits, request))))
         readable = first_readable(commits, missing)
-        if not reachable_only:
+        if not span.reachable_only:
             raise cleaned_range(snapshot, commits, readable)
         commits = _commits_from(commits, readable)
         times = times & {commit.time for commit in commits}

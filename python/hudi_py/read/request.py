@@ -31,6 +31,8 @@ _PARTITIONS = Remedy(
 )
 Moment = str | int | date | CommitTimes
 """A point in time, or a commit, which means its time."""
+_RANGES = ("incremental", "cdc")
+"""Query types that read the commits between two points in time."""
 _MODES: dict[str, SliceMode] = {"merge": "merge", "skip": "skip", "unmerged": "unmerged"}
 
 
@@ -126,28 +128,11 @@ class ScanRequest:
             ConfigError: a value is not valid, or an argument and an option contradict each other.
         """
         given = arguments or ScanArguments()
-        kind = str(_one_of("query_type", given.query_type, options, read_config.QUERY_TYPE) or "snapshot")
-        kind = read_config.QUERY_TYPE.read(kind)
-        if kind == "incremental" and options.get(incremental.FORMAT) == incremental.CDC:
-            kind = "cdc"
-        ranged = kind in ("incremental", "cdc")
-        begin = _one_of("begin", given.begin, options, incremental.BEGIN) if ranged else given.begin
-        end = _one_of("end", given.end, options, incremental.END) if ranged else given.end
-        as_of = _one_of("as_of", given.as_of, options, read_config.AS_OF_INSTANT)
-        if as_of is not None and ranged:
-            raise ConfigError(
-                f"as_of={as_of!r} cannot be used with query type '{kind}': give begin and end of the range, or read a "
-                "snapshot"
-            )
-        if not ranged and (begin is not None or end is not None):
-            raise ConfigError(
-                f"begin={begin!r} and end={end!r} cannot be used with query type '{kind}': use incremental or cdc"
-            )
+        kind = _query_type(given, options)
+        as_of, begin, end = _times(kind, given, options)
         limit = _limit(given.limit)
-        for name in ("meta", "emit_deletes"):
-            value = getattr(given, name)
-            if not isinstance(value, (bool, np.bool_)) and not (name == "meta" and value is None):
-                raise ConfigError(f"{name}={value!r} is not valid: expected True or False")
+        _check_flag("meta", given.meta is None or given.meta)
+        _check_flag("emit_deletes", given.emit_deletes)
         mode, emit_deletes = _mode(given.merge, given.emit_deletes, options)
         condition = _one_of("filter", given.filter, options, read_config.FILTER)
         columns = texts("columns", given.columns)
@@ -162,7 +147,7 @@ class ScanRequest:
             columns=None if columns is None else tuple(columns),
             meta=meta is None or meta,
             with_keys=given.with_keys,
-            filter=with_range_filters(condition, options) if ranged else condition,
+            filter=with_range_filters(condition, options) if kind in _RANGES else condition,
             as_of=as_of,
             begin=begin,
             end=end,
@@ -262,6 +247,38 @@ def _bare(path: str, config: TableConfig) -> str:
     names = {f"{name}=" for name in config.partition_fields}
     parts = path.split("/")
     return "/".join(part.partition("=")[2] if part.partition("=")[0] + "=" in names else part for part in parts)
+
+
+def _query_type(given: ScanArguments, options: Options) -> str:
+    asked = _one_of("query_type", given.query_type, options, read_config.QUERY_TYPE)
+    kind = read_config.QUERY_TYPE.read(str(asked or "snapshot"))
+    return "cdc" if kind == "incremental" and options.get(incremental.FORMAT) == incremental.CDC else kind
+
+
+def _times(kind: str, given: ScanArguments, options: Options) -> tuple[Moment | None, Moment | None, Moment | None]:
+    """Returns the point in time of a snapshot, and begin and end of a range. Raises ConfigError if a query of this kind
+    does not take them."""
+    as_of = _one_of("as_of", given.as_of, options, read_config.AS_OF_INSTANT)
+    if kind not in _RANGES:
+        if given.begin is not None or given.end is not None:
+            raise ConfigError(
+                f"begin={given.begin!r} and end={given.end!r} cannot be used with query type '{kind}': use incremental "
+                "or cdc"
+            )
+        return as_of, None, None
+    begin = _one_of("begin", given.begin, options, incremental.BEGIN)
+    end = _one_of("end", given.end, options, incremental.END)
+    if as_of is not None:
+        raise ConfigError(
+            f"as_of={as_of!r} cannot be used with query type '{kind}': give begin and end of the range, or read a "
+            "snapshot"
+        )
+    return None, begin, end
+
+
+def _check_flag(name: str, value: object) -> None:
+    if not isinstance(value, (bool, np.bool_)):
+        raise ConfigError(f"{name}={value!r} is not valid: expected True or False")
 
 
 def _limit(given: Any) -> int | None:

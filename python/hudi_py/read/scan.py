@@ -253,15 +253,8 @@ def _plan_request(snapshot: Snapshot, span: ChangeRange | CommitRange | None, re
     else:
         by_completion = span.by_completion
         fallback = request.options.get(incremental.FALLBACK)
-        plan = plan_incremental(
-            snapshot,
-            span.commits,
-            request,
-            end=span.end,
-            fallback=(snapshot.config.has_completion_times if fallback is None else fallback)
-            and not span.reachable_only,
-            reachable_only=span.reachable_only,
-        )
+        fallback = snapshot.config.has_completion_times if fallback is None else fallback
+        plan = plan_incremental(snapshot, span, request, fallback=fallback and not span.reachable_only)
     if span.commits:
         return plan
     return replace(plan, note=note_on_range(snapshot, request, span.text, by_completion=by_completion))

@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Mapping
 
+from hudi_py.config import Options
+from hudi_py.config.write import DURABLE
 from hudi_py.errors import ConfigError
 from hudi_py.storage.base import Storage
 from hudi_py.storage.hdfs import HDFS_SCHEMES, HdfsStorage
@@ -53,6 +55,15 @@ def open_beside(storage: Storage, uri: str) -> Storage:
     while isinstance(storage, FolderStorage):
         storage = storage.beneath
     return open_storage(uri, storage.options if isinstance(storage, (ObjectStorage, HdfsStorage)) else None)
+
+
+def open_for_write(path: StrPath, options: Options, storage_options: Mapping[str, str] | None = None) -> Storage:
+    """Opens the storage of a table for writes with these options. Raises as `open_storage`.
+
+    Args:
+        storage_options: options of the storage besides those among `options`.
+    """
+    return with_durability(open_storage(path, options.for_storage(storage_options)), options.get(DURABLE))
 
 
 def with_durability(storage: Storage, durable: bool) -> Storage:

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from hudi_py.config import Options
 from hudi_py.config import incremental as incremental_config
-from hudi_py.config import write as write_config
 from hudi_py.errors import ConflictError, LockError
-from hudi_py.storage import open_storage, with_durability
+from hudi_py.storage import open_for_write
 from hudi_py.transaction.owner.claim import holder
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.rollback import rollback_instant
@@ -68,7 +67,7 @@ def for_batch(write: DistributedWrite, batch: Batch) -> DistributedWrite:
 
 def abort_stream(path: str, options: Options, stream: str, metadata: MetadataWriter) -> None:
     """Rolls back what a batch of a query left pending, for a process that does not have its plan."""
-    storage = with_durability(open_storage(path, options.for_storage()), options.get(write_config.DURABLE))
+    storage = open_for_write(path, options)
     config = existing_table(storage)
     if config is None:
         return

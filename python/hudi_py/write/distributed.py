@@ -23,7 +23,7 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.layout import SOURCES
 from hudi_py.model.operation import Operation
 from hudi_py.read.partition import path_values
-from hudi_py.storage import open_storage, with_durability
+from hudi_py.storage import open_for_write
 from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.identity import process_identity
@@ -164,7 +164,7 @@ def plan_write(
         )
     operation = _overwrite_operation(requested, options) if overwrite else requested
     incoming = normalise_schema(schema)
-    storage = with_durability(open_storage(path, options.for_storage()), options.get(write_config.DURABLE))
+    storage = open_for_write(path, options)
     transaction_settings = TransactionSettings.of(options)
     owner = None if owner_pid is None else process_identity(owner_pid)
     first = FirstWrite.of(owner, transaction_settings, options.for_storage())

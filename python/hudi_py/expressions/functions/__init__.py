@@ -3,15 +3,7 @@
 Source: `ExpressionIndexSparkFunctions`, 1.2.0.
 """
 
-from hudi_py.expressions.functions.function import (
-    EXPR,
-    FILTER_SIZES,
-    IDENTITY,
-    NAMES,
-    IndexFunction,
-    filter_texts,
-    is_zoned_instant,
-)
+from hudi_py.expressions.functions.function import EXPR, FILTER_SIZES, IDENTITY, NAMES, IndexFunction, filter_texts
 from hudi_py.expressions.functions.times import check_zone
 
 __all__ = [
@@ -22,5 +14,4 @@ __all__ = [
     "IndexFunction",
     "check_zone",
     "filter_texts",
-    "is_zoned_instant",
 ]

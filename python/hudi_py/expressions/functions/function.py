@@ -14,7 +14,7 @@ from hudi_py.expressions.functions import texts, times
 from hudi_py.expressions.functions.patterns import DatePattern
 from hudi_py.expressions.functions.regex import JavaRegex, replacement
 from hudi_py.expressions.functions.times import DEFAULT_PATTERN, INSTANT, UTC, is_time
-from hudi_py.formats.arrays import is_bytes, is_text
+from hudi_py.formats.arrays import is_bytes, is_instant, is_number, is_text
 
 EXPR: Final = "expr"
 IDENTITY: Final = "identity"
@@ -96,17 +96,8 @@ class IndexFunction:
         return self.name == other.name and {**one, EXPR: ""} == {**two, EXPR: ""}
 
 
-def is_zoned_instant(kind: pa.DataType) -> bool:
-    """Returns whether a column has points in time, whose dates depend on the time zone."""
-    return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
-
-
 def _is_scalar(kind: pa.DataType) -> bool:
     return not pa.types.is_nested(kind) and not pa.types.is_null(kind)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _parse_integer(options: Options, name: str) -> int:
@@ -148,7 +139,7 @@ def _of_texts(
         of,
         _is_scalar,
         "columns of simple types",
-        lambda kind, options: is_zoned_instant(kind),
+        lambda kind, options: is_instant(kind),
         optional,
         check,
     )
@@ -170,7 +161,7 @@ def _of_days(
         apply,
         lambda kind: is_time(kind) or is_text(kind),
         "columns of dates, timestamps and texts",
-        lambda kind, options: is_zoned_instant(kind),
+        lambda kind, options: is_instant(kind),
         check=lambda options: [_parse_integer(options, name) for name in needed],
     )
 
@@ -205,7 +196,7 @@ def _to_timestamp(values: pa.Array, options: Options, zone: str) -> pa.Array:
 
 
 def _is_not_instant(kind: pa.DataType, options: Options) -> bool:
-    return not is_zoned_instant(kind)
+    return not is_instant(kind)
 
 
 _TIMES: Final = (lambda kind: is_time(kind) or is_text(kind), "columns of dates, timestamps and texts")
@@ -259,7 +250,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
         lambda kind: pa.date32(),
         _to_date,
         *_SCALARS,
-        lambda kind, options: is_zoned_instant(kind) or "format" in options,
+        lambda kind, options: is_instant(kind) or "format" in options,
         ("format",),
         _check_parsing,
     ),
@@ -268,7 +259,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
         lambda kind: INSTANT,
         _to_timestamp,
         *_SCALARS,
-        lambda kind, options: not is_zoned_instant(kind) and not (_is_number(kind) and "format" not in options),
+        lambda kind, options: not is_instant(kind) and not (is_number(kind) and "format" not in options),
         ("format",),
         _check_parsing,
     ),
@@ -285,7 +276,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
         (),
         lambda kind: pa.string(),
         lambda values, options, zone: times.from_seconds(values, _date_pattern(options), zone),
-        lambda kind: _is_number(kind) or is_text(kind),
+        lambda kind: is_number(kind) or is_text(kind),
         "columns of numbers and texts",
         lambda kind, options: True,
         ("format",),

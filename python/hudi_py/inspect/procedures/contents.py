@@ -23,6 +23,7 @@ from hudi_py.inspect.procedures.shown import (
     needed_text,
     shown_path,
     text_of,
+    texts_of,
 )
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path
@@ -77,14 +78,14 @@ def _invalid_parquet(table: Opened, given: Given) -> Rows:
             f"Cannot delete files of {table.storage.uri}: needDelete => true is not supported; call the procedure "
             "without it, and see hudi-py doctor, which knows which of the files are needed"
         )
-    paths = _listed_texts(given, "partitions")
+    paths = texts_of(given, "partitions")
     partitions = [path for path in lister(table).partitions() if not paths or path in paths]
     rows = ((shown_path(table, file),) for path in partitions for file in _parquet_files(table, path, given))
     return islice(rows, limited(given))
 
 
 def _parquet_files(table: Opened, path: PartitionPath, given: Given) -> Iterator[str]:
-    instants = _listed_texts(given, "instants")
+    instants = texts_of(given, "instants")
     for instant, info in data_files(table, path):
         if info.name.endswith(_PARQUET) and (not instants or instant in instants):
             try:
@@ -125,10 +126,6 @@ def _deleted_files(record: Mapping[str, Any]) -> Iterator[str]:
     for one in (record, *undone):
         for partition in (one.get("partitionMetadata") or {}).values():
             yield from partition.get("successDeleteFiles") or ()
-
-
-def _listed_texts(given: Given, name: str) -> list[str]:
-    return [part.strip() for part in text_of(given, name).split(",") if part.strip()]
 
 
 PROCEDURES: Final = {

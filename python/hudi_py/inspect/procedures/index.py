@@ -10,7 +10,18 @@ from decimal import Context, Decimal
 from typing import Any, Final
 
 from hudi_py.errors import TableNotFoundError
-from hudi_py.inspect.procedures.shown import Given, Opened, Rows, Shown, columns, data_files, limited, lister, text_of
+from hudi_py.inspect.procedures.shown import (
+    Given,
+    Opened,
+    Rows,
+    Shown,
+    columns,
+    data_files,
+    limited,
+    lister,
+    text_of,
+    texts_of,
+)
 from hudi_py.metadata.files import read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
 from hudi_py.metadata.stats import column_records
@@ -57,14 +68,10 @@ def _show_files(table: Opened, given: Given) -> Rows:
     yield from ((name,) for name in sorted(value)[: limited(given)])
 
 
-def _wanted_names(given: Given, name: str) -> list[str]:
-    return [part.strip() for part in text_of(given, name).split(",") if part.strip()]
-
-
 def _column_stats(table: Opened, given: Given) -> Rows:
     """Yields the statistics of the newest slices' base files, by column and file."""
     files = _newest_files(table, load_view(table.state), given)
-    for record in _column_stat_records(table, _wanted_names(given, "targetColumns")):
+    for record in _column_stat_records(table, texts_of(given, "targetColumns")):
         if record["file"] in files:
             low, high = (_java_text(_bound_value(record, name)) for name in ("low", "high"))
             yield record["file"], record["column"], low, high, record["nulls"]
@@ -78,7 +85,7 @@ def _column_stat_records(table: Opened, names: list[str]) -> list[dict[str, Any]
 
 def _newest_files(table: Opened, view: FileSystemView, given: Given) -> dict[str, PartitionPath]:
     """Returns the newest base files in partitions with a path prefix, and their partitions."""
-    prefixes = tuple(_wanted_names(given, "partition"))
+    prefixes = tuple(texts_of(given, "partition"))
     paths = [path for path in view.partitions() if not prefixes or path.startswith(prefixes)]
     slices = [slice_ for path in paths for slice_ in view.latest_slices(path)]
     return {str(slice_.base_file.name): slice_.partition for slice_ in slices if slice_.base_file is not None}
@@ -118,7 +125,7 @@ def _show_overlap(table: Opened, given: Given) -> Rows:
     bases = _newest_files(table, view, given)
     groups: dict[str, int] = {path: len(view.latest_slices(path)) for path in set(bases.values())}
     points: dict[tuple[str, str], list[tuple[Any, int]]] = defaultdict(list)
-    for record in _column_stat_records(table, _wanted_names(given, "targetColumns")):
+    for record in _column_stat_records(table, texts_of(given, "targetColumns")):
         low, high = _bound_value(record, "low"), _bound_value(record, "high")
         if record["file"] in bases and low is not None and high is not None:
             points[bases[record["file"]], record["column"]] += [(low, 0), (high, 1)]

@@ -106,6 +106,11 @@ def text_of(given: Given, name: str) -> str:
     return "" if value is None else str(value).strip()
 
 
+def texts_of(given: Given, name: str) -> list[str]:
+    """Returns the parts of an optional text between commas."""
+    return [part.strip() for part in text_of(given, name).split(",") if part.strip()]
+
+
 def needed_text(given: Given, name: str) -> str:
     """Returns a required parameter.
 

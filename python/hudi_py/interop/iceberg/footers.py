@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_py.file_stats.footers import covers_nan
+from hudi_py.formats.arrays import has_times
 from hudi_py.interop.iceberg.columns import Json, promotes
 from hudi_py.interop.iceberg.manifests import value_bytes
 from hudi_py.schema.conform import Sources
@@ -61,7 +62,7 @@ def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
     for why in _member_problems(list(schema), read, reading.mapping, reading.sources, ""):
         return why
     if old_days:
-        days = [field.name for field in schema if field.name in used and _has_days(field.type)]
+        days = [field.name for field in schema if field.name in used and has_times(field.type)]
         if days:
             return f"column {days[0]} counts days in the old calendar"
     return _other_constant(metadata, reading)
@@ -202,12 +203,6 @@ def _iceberg_name(kind: pa.DataType) -> str | None:
     if pa.types.is_fixed_size_binary(kind):
         return f"fixed[{kind.byte_width}]"
     return _NAMES.get(kind)
-
-
-def _has_days(kind: pa.DataType) -> bool:
-    if pa.types.is_nested(kind):
-        return any(_has_days(kind.field(index).type) for index in range(kind.num_fields))
-    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def _other_constant(metadata: pq.FileMetaData, reading: Reading) -> str | None:

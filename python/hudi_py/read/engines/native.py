@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hudi_py.formats.arrays import has_times
 from hudi_py.formats.base.parquet import read_metadata
 from hudi_py.read.split import ChangeSplit, ReadSpec, Split
 from hudi_py.read.support import missing_file
@@ -221,7 +222,7 @@ def _footer_difference(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
             return f"column {name} is {result} in the file and {kind} in the table"
         if name in int96:
             return f"column {name} holds INT96 timestamps"
-        if old_days and _has_days(kind):
+        if old_days and has_times(kind):
             return f"column {name} counts days in the old calendar"
     return None
 
@@ -253,9 +254,3 @@ def _reads_alike(kind: pa.DataType) -> bool:
     if pa.types.is_timestamp(kind):
         return kind.unit == "us" and kind.tz in (None, "UTC")
     return kind in _READ_ALIKE or bool(pa.types.is_decimal128(kind))
-
-
-def _has_days(kind: pa.DataType) -> bool:
-    if pa.types.is_nested(kind):
-        return any(_has_days(kind.field(index).type) for index in range(kind.num_fields))
-    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))

@@ -243,39 +243,41 @@ def _known_values(split: Split) -> KnownValues:
 def _stored_alike(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Split]) -> list[frozenset[str]]:
     """Returns, for each split, the columns with a value from the path for which column statistics show that the base
     file has no other value, and no null."""
-    nothing: list[frozenset[str]] = [frozenset()] * len(splits)
-    wanted = [[name for name, _ in split.partition_values if name in split.spec.wanted_columns] for split in splits]
-    names = sorted({name for some in wanted for name in some})
-    files = [
-        (split.partition, str(split.base_file.name))
-        for split, some in zip(splits, wanted, strict=True)
-        if some and split.base_file is not None
-    ]
-    if not files or len(files) > _MAX_FILES:
-        return nothing
-    kinds = {name: splits[0].spec.table_schema.field(name).type for name in names}
+    stats = _path_column_stats(snapshot, request, splits)
+
+    def alike(split: Split) -> frozenset[str]:
+        name = "" if split.base_file is None else str(split.base_file.name)
+        return frozenset(
+            column
+            for column, value in split.partition_values
+            if value.is_valid and _is_only(stats.get((column, split.partition, name)), value.as_py())
+        )
+
+    return [alike(split) for split in splits]
+
+
+def _path_column_stats(
+    snapshot: Snapshot, request: ScanRequest, splits: Sequence[Split]
+) -> Mapping[tuple[str, str, str], ColumnRange]:
+    """Returns the statistics of the base files for columns with a value from the path, as `column_stats`; empty if
+    there are too many files, or no statistics."""
+    kinds: dict[str, pa.DataType] = {}
+    files: list[tuple[str, str]] = []
+    for split in splits:
+        names = [name for name, _ in split.partition_values if name in split.spec.wanted_columns]
+        kinds.update((name, split.spec.table_schema.field(name).type) for name in names)
+        if names and split.base_file is not None:
+            files.append((split.partition, str(split.base_file.name)))
+    if not files or len(files) > _MAX_FILES or not (request.use_metadata and request.use_indexes):
+        return {}
     try:
-        metadata = snapshot.metadata(_INSTEAD) if request.use_metadata and request.use_indexes else None
-        if metadata is None or not metadata.has(COLUMN_STATS):
-            return nothing
-        stats = column_stats(metadata, kinds, files)
+        metadata = snapshot.metadata(_INSTEAD)
+        return column_stats(metadata, kinds, files) if metadata is not None and metadata.has(COLUMN_STATS) else {}
     except StorageError:  # not a sign of damage
         raise
     except (HudiError, FileNotFoundError) as error:
         warn_unused(snapshot.storage.uri, error, _INSTEAD)
-        return nothing
-
-    def alike(split: Split) -> frozenset[str]:
-        base = split.base_file
-        if base is None:
-            return frozenset()
-        return frozenset(
-            name
-            for name, value in split.partition_values
-            if value.is_valid and _is_only(stats.get((name, split.partition, str(base.name))), value.as_py())
-        )
-
-    return [alike(split) for split in splits]
+        return {}
 
 
 def _is_only(range_: ColumnRange | None, value: Any) -> bool:

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from hudi_py.config import indexes as indexes_config
 from hudi_py.expressions.applied import Applied
-from hudi_py.expressions.functions import IDENTITY, IndexFunction, filter_texts, is_zoned_instant
+from hudi_py.expressions.functions import IDENTITY, IndexFunction, filter_texts
 from hudi_py.expressions.predicate import Column, Comparison, Literal, Membership, Node, kind_of
+from hudi_py.formats.arrays import is_instant
 from hudi_py.metadata.definitions import IndexDefinition, index_definitions
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, bloom_filters
 from hudi_py.metadata.stats import ColumnRange, expression_stats
@@ -112,7 +113,7 @@ class ExpressionIndexes:
         if not index.matches(node):
             return False
         operand = node.operand if isinstance(node, Applied) else node
-        of_times = not index.of_ranges and is_zoned_instant(kind_of(node))
+        of_times = not index.of_ranges and is_instant(kind_of(node))
         zoned = index.expression.is_zoned(kind_of(operand)) or of_times
         return (not zoned or self._zone == UTC) and (not index.of_ranges or has_usable_bounds(kind_of(node)))
 

@@ -127,16 +127,19 @@ def bounds_over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
     if len(known) < len(ranges) or not known:
         return None
     # files with only nulls do not widen the bounds
-    some = [item for item in known if item.nulls is None or item.nulls != item.values]
+    some = [item for item in known if item.may_have_values]
     bounded = some and all(item.low is not None for item in some)
-    nulls = [item.nulls for item in known]
-    values = [item.values for item in known]
     return Bounds(
         min(item.low for item in some) if bounded else None,
         max(item.high for item in some) if bounded else None,
-        None if None in nulls else sum(count for count in nulls if count is not None),
-        None if None in values else sum(count for count in values if count is not None),
+        _total([item.nulls for item in known]),
+        _total([item.values for item in known]),
     )
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _is_usable(node: Node, schema: pa.Schema) -> bool:

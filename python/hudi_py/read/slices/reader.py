@@ -154,27 +154,31 @@ class SliceReader:
         own = {COMMIT_TIME} if commit_times is not None else set()
         schema = log.columns(spec.table_schema, {*(spec.read_schema().names if folds else wanted), *own})
         found_by_row = self._base is not None and commit_times is None and _is_by_position(self.base.file, settings)
-        started = time.monotonic()
-        records = log.load(
-            schema, keep_deletes=spec.emit_deletes, base_instant=self.base.file.instant if found_by_row else None
-        )
-        if self._counts is not None:
-            self._counts.read_ms += int((time.monotonic() - started) * 1000)
+        records = self._load_log(schema, found_by_row=found_by_row)
         if records is None:
             return None
-        by_row = isinstance(records, LogRecords) and records.base_rows is not None
-        if isinstance(records, LogRecords) and records.base_rows is not None:
-            by_row = int(records.base_rows.max()) < self.base.num_rows
-            records = records if by_row else replace(records, base_rows=None)
-        if not folds:
-            if self._surely_wins(records):
-                settings = replace(settings, mode=BY_COMMIT_TIME)
-            ordering = settings.ordering_columns if settings.by_event_time else ()
-            keys = () if by_row else (RECORD_KEY, *settings.key_columns)
-            used = {*wanted, *own, *ordering, *keys}
-            # rows without any column cannot be filtered
-            schema = pa.schema([item for item in schema if item.name in used] or list(schema))
-        return SliceMerge(records, settings, folds, schema, commit_times, spec.emit_deletes)
+        if not folds and self._surely_wins(records):
+            settings = replace(settings, mode=BY_COMMIT_TIME)
+        used = schema.names if folds else {*wanted, *own, *_compared_columns(records, settings)}
+        # rows without any column cannot be filtered
+        base_schema = pa.schema([item for item in schema if item.name in used] or list(schema))
+        return SliceMerge(records, settings, folds, base_schema, commit_times, spec.emit_deletes)
+
+    def _load_log(self, schema: pa.Schema, *, found_by_row: bool) -> LogRecords | SpilledLog | None:
+        """Loads the log; None if it has no records that count. `found_by_row`: whether records are found by their row
+        numbers in the base file, if all have one that exists."""
+        started = time.monotonic()
+        instant = self.base.file.instant if found_by_row else None
+        records = self.log.load(schema, keep_deletes=self.spec.emit_deletes, base_instant=instant)
+        if self._counts is not None:
+            self._counts.read_ms += int((time.monotonic() - started) * 1000)
+        if (
+            isinstance(records, LogRecords)
+            and records.base_rows is not None
+            and int(records.base_rows.max()) >= self.base.num_rows
+        ):
+            return replace(records, base_rows=None)
+        return records
 
     def base_batches(self, merge: SliceMerge, *, number: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the rows of the base file that take part in the merge.
@@ -260,6 +264,13 @@ def of_commits(batch: pa.RecordBatch, commit_times: frozenset[str] | None) -> pa
     if commit_times is None:
         return batch
     return batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=pa.array(sorted(commit_times), pa.string())))
+
+
+def _compared_columns(log: LogRecords | SpilledLog, settings: MergeSettings) -> tuple[str, ...]:
+    """Returns the columns of base rows by which they are matched and compared with the log."""
+    ordering = settings.ordering_columns if settings.by_event_time else ()
+    by_row = isinstance(log, LogRecords) and log.base_rows is not None
+    return tuple(ordering) if by_row else (*ordering, RECORD_KEY, *settings.key_columns)
 
 
 def _as_number(value: pa.Scalar) -> int | None:

@@ -20,7 +20,7 @@ from hudi_py.model.instant import Action, Instant
 from hudi_py.read.changes.infer import Inference
 from hudi_py.read.changes.plan import plan_changes
 from hudi_py.read.planning.plan import ScanPlan, check_columns, plan_scan, requested_columns
-from hudi_py.read.ranges import plan_incremental
+from hudi_py.read.ranges import CommitRange, plan_incremental
 from hudi_py.read.request import ScanRequest, with_range_filters
 from hudi_py.read.snapshot import Snapshot, clean_metadata, open_snapshot
 from hudi_py.read.split import CHANGE_SCHEMA
@@ -347,9 +347,8 @@ class TableStream:
     def _plan_range(self, snapshot: Snapshot, commits: Sequence[Commit], end: StreamOffset) -> ScanPlan:
         return plan_incremental(
             snapshot,
-            commits,
+            CommitRange(tuple(commits), _pin_of(snapshot.timeline, end), reachable_only=False),
             self._batch(snapshot.schema),
-            end=_pin_of(snapshot.timeline, end),
             rows_of=[commit.time for commit in self._bringing(commits)],
             # Unlike in a batch query it must be requested: rows would be silently missing
             fallback=bool(self._options.get(incremental.FALLBACK)),

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -42,7 +43,7 @@ from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable
 from hudi_py.write.context import FileContext, TaskId
 from hudi_py.write.exchange import parcels, unpacked
-from hudi_py.write.handles.base import BaseFileHandle, steps
+from hudi_py.write.handles.base import BaseFileHandle, write_files
 from hudi_py.write.rows import PartitionedRows
 
 ClusteringCodec: TypeAlias = PlanCodec[ClusteringPlan, ClusteringGroup]
@@ -351,26 +352,5 @@ class UnitFiles(Generic[Settings]):
         file_id: FileId | None = None,
     ) -> list[WriteStat]:
         """Writes rows to file groups of a limited number of bytes or rows, or to a single one with a given id."""
-        stats: list[WriteStat] = []
-        handle: BaseFileHandle | None = None
-        count = 0
-        try:
-            for batch in (step for whole in rows for step in steps(whole)):
-                while batch.num_rows:
-                    full = handle is not None and max_bytes is not None and handle.bytes_written >= max_bytes
-                    if handle is not None and (full or count == max_rows):
-                        stats.append(handle.finish())
-                        handle, count = None, 0
-                    if handle is None:
-                        handle = BaseFileHandle(self.files, self.partition, file_id)
-                    part = batch if max_rows is None else batch.slice(0, max_rows - count)
-                    handle.write_moved(part)
-                    count += part.num_rows
-                    batch = batch.slice(part.num_rows)
-            if handle is not None:
-                stats.append(handle.finish())
-        except BaseException:
-            if handle is not None:
-                handle.abandon()
-            raise
-        return stats
+        opened = partial(BaseFileHandle, self.files, self.partition, file_id)
+        return write_files(opened, BaseFileHandle.write_moved, rows, max_bytes=max_bytes, max_rows=max_rows)

@@ -22,7 +22,7 @@ from hudi_py.storage import Storage
 from hudi_py.storage.credentials import boto3_client
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.locks.table_lock import NOT_RENEWED, HeldByContext, LockHolder, Renewal, lost_lock, wait_for
+from hudi_py.transaction.locks.table_lock import NOT_RENEWED, HeldByContext, LockHolder, Renewal
 from hudi_py.transaction.locks.zookeeper import path_hash
 from hudi_py.transaction.owner.identity import WriterIdentity, process_identity
 
@@ -47,10 +47,8 @@ class DynamoLock(HeldByContext):
     ) -> None:
         if settings.dynamodb is None:
             raise ConfigError(f"Cannot {purpose}: the lock in DynamoDB has no table")
+        super().__init__(settings, purpose, sleep=sleep)
         self._dynamodb = settings.dynamodb
-        self._settings = settings
-        self._purpose = purpose
-        self._sleep = sleep
         self._lease_s = settings.get(config.LOCK_WAIT_MS) / 1000
         """As in Java, a lock is valid for as long as one try waits."""
         self._key = (
@@ -79,14 +77,11 @@ class DynamoLock(HeldByContext):
         self._seen = ("", 0.0)
         with self._convert_errors():
             self._ensure_table()
-            wait_for(
+            self._wait_for(
                 self._try_acquire,
                 self._describe_holder,
-                purpose=self._purpose,
-                place=self.place,
                 # As in Java, wait for the lease of a holder that may be dead, in addition to the normal wait
                 patience_ms=self._settings.lease_patience_ms + self._settings.get(config.LOCK_WAIT_MS),
-                sleep=self._sleep,
             )
         self._renewal = Renewal(self._renew_lease, self._lease_s / 3, f"hudi-lock-{self._key}")
 
@@ -97,7 +92,7 @@ class DynamoLock(HeldByContext):
         with self._convert_errors():
             item = self._read_item() if held else None
         if item is None or _text_of(item, "ownerName") != self._owner:
-            raise lost_lock(self._purpose, self.place, NOT_RENEWED, option=config.LOCK_WAIT_MS.key)
+            raise self._lost_error(NOT_RENEWED, option=config.LOCK_WAIT_MS.key)
 
     def release(self) -> None:
         """Deletes the item, unless it belongs to another holder."""

@@ -27,7 +27,7 @@ from hudi_py.model.names import join_path
 from hudi_py.storage import Storage, open_storage
 from hudi_py.storage.base import ConditionalStorage
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.locks.table_lock import HeldByContext, LockHolder, lost_lock, wait_for
+from hudi_py.transaction.locks.table_lock import HeldByContext, LockHolder
 from hudi_py.transaction.owner.identity import (
     WriterIdentity,
     begin_work,
@@ -74,6 +74,7 @@ class FileLock(HeldByContext):
         sleep: Callable[[float], None] = time.sleep,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        super().__init__(settings, purpose, sleep=sleep)
         elsewhere = settings.get(config.LOCK_PATH)
         self._storage, folder = storage, META_FOLDER
         if elsewhere is not None:
@@ -89,9 +90,6 @@ class FileLock(HeldByContext):
         self.path = join_path(folder, LOCK_FILE)
         self.place = f"{self._storage.uri}/{self.path}"
         self._waiting = join_path(folder, _WAITING)
-        self._settings = settings
-        self._purpose = purpose
-        self._sleep = sleep
         self._now_ms = now_ms
         self._held: bytes | None = None
         self._holder_id = ""
@@ -118,14 +116,11 @@ class FileLock(HeldByContext):
         begin_work(holder.id)
         try:
             self._give_way()
-            wait_for(
+            self._wait_for(
                 lambda: self._try_acquire(content),
                 self._describe_holder,
-                purpose=self._purpose,
-                place=self.place,
                 patience_ms=self._settings.patience_ms,
                 longest_wait_s=min(self._settings.get(config.LOCK_RETRY_WAIT_MS) / 1000, _MAX_WAIT_S),
-                sleep=self._sleep,
             )
         except BaseException as error:
             end_work(holder.id)
@@ -189,7 +184,7 @@ class FileLock(HeldByContext):
     def check(self) -> None:
         """Raises LockError if the lock is not ours anymore: another process considered it expired, or deleted it."""
         if self._held is None or self._read_content() != self._held:
-            raise lost_lock(self._purpose, self.place, "was taken away", option=config.LOCK_EXPIRE_MINUTES.key)
+            raise self._lost_error("was taken away", option=config.LOCK_EXPIRE_MINUTES.key)
 
     def moved(self, storage: Storage) -> None:
         """Does nothing: a lock in the table's folder has been moved with it."""

@@ -14,7 +14,7 @@ from hudi_py.config import concurrency as config
 from hudi_py.errors import ConfigError
 from hudi_py.storage import Storage
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.locks.table_lock import HeldByContext, LockHolder, lost_lock, wait_for
+from hudi_py.transaction.locks.table_lock import HeldByContext, LockHolder
 
 _held: dict[str, LockHolder] = {}
 """Holders by table URI."""
@@ -33,27 +33,19 @@ class InProcessLock(HeldByContext):
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.place = storage.uri
-        self._settings = settings
-        self._purpose = purpose
+        super().__init__(settings, purpose)
         self._owner = ""
 
     def acquire(self) -> None:
         """Waits for the lock. Raises LockError if it could not be acquired in time."""
         self._owner = str(uuid.uuid4())
-        wait_for(
-            self._try_acquire,
-            self._describe_holder,
-            purpose=self._purpose,
-            place=self.place,
-            patience_ms=self._settings.lease_patience_ms,
-            longest_wait_s=0.1,
-        )
+        self._wait_for(self._try_acquire, self._describe_holder, longest_wait_s=0.1)
 
     def check(self) -> None:
         """Raises LockError if the lock was broken."""
-        holder = self.holder()
-        if holder is None or holder.owner != self._owner:
-            raise lost_lock(self._purpose, self.place, "was broken")
+        found = self.holder()
+        if found is None or found.owner != self._owner:
+            raise self._lost_error("was broken")
 
     def release(self) -> None:
         """Releases the lock, unless it belongs to another holder."""

@@ -24,7 +24,7 @@ from hudi_py.storage import Storage
 from hudi_py.storage.base import ConditionalStorage
 from hudi_py.storage.conditional import Version, VersionedObject
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.locks.table_lock import NOT_RENEWED, HeldByContext, LockHolder, Renewal, lost_lock, wait_for
+from hudi_py.transaction.locks.table_lock import NOT_RENEWED, HeldByContext, LockHolder, Renewal
 from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, parse_writer, process_identity
 
 _log = logging.getLogger(__name__)
@@ -95,14 +95,12 @@ class StorageLock(HeldByContext):
                 f"Cannot {purpose}: StorageBasedLockProvider needs an object store, and {storage.uri} is not one, as "
                 "in Apache Hudi; use FileSystemBasedLockProvider, or leave hoodie.write.lock.provider out"
             )
+        super().__init__(settings, purpose, sleep=sleep)
         self._storage: ConditionalStorage = storage
         self.place = f"{storage.uri}/{STORAGE_LOCK}"
-        self._settings = settings
         self._lease_s = settings.get(config.STORAGE_VALIDITY_S)
         # A lease counts as lost slightly before others may take it, which leaves time to complete an instant
         self._margin_s = self._lease_s / 10
-        self._purpose = purpose
-        self._sleep = sleep
         self._now_ms = now_ms
         self._guard = threading.Lock()
         self._owner = ""
@@ -124,14 +122,7 @@ class StorageLock(HeldByContext):
         self._note = json.dumps({**json.loads(writer.to_json()), "since": self._now_ms()})
         begin_work(self._owner)
         try:
-            wait_for(
-                self._try_acquire,
-                self._describe_holder,
-                purpose=self._purpose,
-                place=self.place,
-                patience_ms=self._settings.lease_patience_ms,
-                sleep=self._sleep,
-            )
+            self._wait_for(self._try_acquire, self._describe_holder)
         except BaseException as error:
             end_work(self._owner)
             if isinstance(error, PermissionError):
@@ -152,7 +143,7 @@ class StorageLock(HeldByContext):
             lease = None if file is None else parse_lease(file, self.place)
             held = lease is not None and lease.owner == self._owner and not lease.expired
         if not held:
-            raise lost_lock(self._purpose, self.place, NOT_RENEWED, option=config.STORAGE_VALIDITY_S.key)
+            raise self._lost_error(NOT_RENEWED, option=config.STORAGE_VALIDITY_S.key)
 
     def gone(self) -> None:
         """Does nothing: the lease is deleted with the table."""

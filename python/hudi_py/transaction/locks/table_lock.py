@@ -144,7 +144,20 @@ _Lock = TypeVar("_Lock", bound="HeldByContext")
 
 
 class HeldByContext(ABC):
-    """A lock that is acquired at the start of a `with` block and released at its end."""
+    """A lock that is acquired at the start of a `with` block and released at its end, by one thread at a time.
+
+    Args:
+        settings: expiry and patience.
+        purpose: what the lock is needed for; part of messages.
+    """
+
+    place: str
+    """Where the lock is, for messages."""
+
+    def __init__(self, settings: LockSettings, purpose: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._settings = settings
+        self._purpose = purpose
+        self._sleep = sleep
 
     @abstractmethod
     def acquire(self) -> None:
@@ -169,58 +182,60 @@ class HeldByContext(ABC):
     ) -> None:
         self.release()
 
+    def _wait_for(
+        self,
+        attempt: Callable[[], bool],
+        holder: Callable[[], str],
+        *,
+        patience_ms: int | None = None,
+        longest_wait_s: float = 1.0,
+    ) -> None:
+        """Tries until the lock is acquired.
 
-def wait_for(
-    attempt: Callable[[], bool],
-    holder: Callable[[], str],
-    *,
-    purpose: str,
-    place: str,
-    patience_ms: int,
-    longest_wait_s: float = 1.0,
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
-    """Tries until the lock is acquired.
+        Args:
+            attempt: tries once; True if the lock was acquired.
+            holder: describes the holder, for messages.
+            patience_ms: maximum wait in milliseconds; None: as long as a lease needs to expire.
 
-    Args:
-        attempt: tries once; True if the lock was acquired.
-        holder: describes the holder, for messages.
-        patience_ms: maximum wait in milliseconds.
+        Raises:
+            LockError: it could not be acquired in time.
+        """
+        patience_ms = self._settings.lease_patience_ms if patience_ms is None else patience_ms
+        started = time.monotonic()
+        pause = min(_FIRST_WAIT_S, longest_wait_s)
+        logged = False
+        while not attempt():
+            waited = time.monotonic() - started
+            left = patience_ms / 1000 - waited
+            if left <= 0:
+                raise self._held_error(holder(), waited)
+            if waited > 2 and not logged:
+                _log.warning("waiting for the lock %s, held by %s", self.place, holder())
+                logged = True
+            self._sleep(min(pause, left))
+            pause = min(pause * 2, longest_wait_s)
 
-    Raises:
-        LockError: it could not be acquired in time.
-    """
-    started = time.monotonic()
-    pause = min(_FIRST_WAIT_S, longest_wait_s)
-    logged = False
-    while not attempt():
-        waited = time.monotonic() - started
-        left = patience_ms / 1000 - waited
-        if left <= 0:
-            holder_text = holder()
-            raise LockError(
-                f"Cannot {purpose}: the table lock {place} is held by {holder_text}, waited {waited:.1f} s; wait for "
-                f"its holder, or {BREAK} if you know that the holder is gone",
-                path=place,
-                found=holder_text,
-                remedies=(BREAK,),
-            )
-        if waited > 2 and not logged:
-            _log.warning("waiting for the lock %s, held by %s", place, holder())
-            logged = True
-        sleep(min(pause, left))
-        pause = min(pause * 2, longest_wait_s)
+    def _held_error(self, holder: str, waited_s: float) -> LockError:
+        """Builds the error of a lock that could not be acquired in time."""
+        return LockError(
+            f"Cannot {self._purpose}: the table lock {self.place} is held by {holder}, waited {waited_s:.1f} s; wait "
+            f"for its holder, or {BREAK} if you know that the holder is gone",
+            path=self.place,
+            found=holder,
+            remedies=(BREAK,),
+        )
 
+    def _lost_error(self, how: str, *, option: str = "") -> LockError:
+        """Builds the error of a holder whose lock is now free or belongs to another.
 
-def lost_lock(purpose: str, place: str, how: str, *, option: str = "") -> LockError:
-    """Builds the error of a holder whose lock is now free or belongs to another.
-
-    Args:
-        how: what happened to the lock; follows its place in the message.
-        option: option to raise for all writers if this happens again.
-    """
-    again = f"; if this happens again, raise {option} for all writers" if option else ""
-    return LockError(f"Cannot {purpose}: the table lock {place} {how}; write again{again}", path=place)
+        Args:
+            how: what happened to the lock; follows its place in the message.
+            option: option to raise for all writers if this happens again.
+        """
+        again = f"; if this happens again, raise {option} for all writers" if option else ""
+        return LockError(
+            f"Cannot {self._purpose}: the table lock {self.place} {how}; write again{again}", path=self.place
+        )
 
 
 class Renewal:

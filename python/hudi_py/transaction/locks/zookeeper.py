@@ -20,7 +20,7 @@ from hudi_py.metadata.keys import hash64
 from hudi_py.storage import Storage, plain_uri
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.locks.table_lock import BREAK, HeldByContext, LockHolder, lost_lock
+from hudi_py.transaction.locks.table_lock import HeldByContext, LockHolder
 from hudi_py.transaction.owner.identity import WriterIdentity, process_identity
 
 _log = logging.getLogger(__name__)
@@ -42,9 +42,8 @@ class ZookeeperLock(HeldByContext):
     ) -> None:
         if settings.zookeeper is None:
             raise ConfigError(f"Cannot {purpose}: the lock in ZooKeeper has no servers")
+        super().__init__(settings, purpose)
         self._zookeeper = settings.zookeeper
-        self._settings = settings
-        self._purpose = purpose
         if self._zookeeper.base_path is None:
             self._path = f"{implicit_base_path(storage.uri)}/lock_key"
         else:
@@ -66,21 +65,14 @@ class ZookeeperLock(HeldByContext):
             exceptions = importlib.import_module("kazoo.exceptions")
             self._lost = False
             client.add_listener(self._on_state)
-            lock = _curator_lock(client, self._path)
+            lock, patience_s = _curator_lock(client, self._path), self._settings.lease_patience_ms / 1000
             try:
-                acquired = lock.acquire(timeout=self._settings.lease_patience_ms / 1000)
+                acquired = lock.acquire(timeout=patience_s)
             except exceptions.LockTimeout:
                 acquired = False
             if not acquired:
-                first = _first_in_line(client, self._path)
-                raise LockError(
-                    f"Cannot {self._purpose}: the table lock {self.place} is held by "
-                    f"{'a writer that has just released it' if first is None else first[1]}, waited "
-                    f"{self._settings.lease_patience_ms / 1000:.1f} s; wait for its holder, or {BREAK} "
-                    "if you know that the holder is gone",
-                    path=self.place,
-                    remedies=(BREAK,),
-                )
+                found = _first_in_line(client, self._path)
+                raise self._held_error("a writer that has just released it" if found is None else found[1], patience_s)
         except BaseException:
             _close_client(client)
             raise
@@ -89,7 +81,7 @@ class ZookeeperLock(HeldByContext):
     def check(self) -> None:
         """Raises LockError if the session was interrupted or the node removed: others may hold the lock."""
         if self._lock is None or self._lost or not self._lock.is_acquired or self._is_gone():
-            raise lost_lock(self._purpose, self.place, "was lost with the connection to ZooKeeper, or was broken")
+            raise self._lost_error("was lost with the connection to ZooKeeper, or was broken")
 
     def release(self) -> None:
         """Removes the node and closes the connection."""

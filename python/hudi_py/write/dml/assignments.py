@@ -11,7 +11,7 @@ from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.expressions.assigned import Expression, parse_expression
 from hudi_py.expressions.coercion import convert
 from hudi_py.expressions.predicate import Literal
-from hudi_py.formats.arrays import combined
+from hudi_py.formats.arrays import combined, empty_batch
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, assigned_members, conform_array
 from hudi_py.write.rows.casts import cast_exactly
@@ -107,7 +107,3 @@ def check_changeable(names: Iterable[str], config: TableConfig) -> None:
                     f"Detected disallowed assignment clause in UPDATE statement for {role} '{name}' for table "
                     f"'{config.name}': a row cannot change its key or partition; delete it, and insert another one"
                 )
-
-
-def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

@@ -16,11 +16,11 @@ from hudi_py.expressions.assigned import Expression, parse_condition, parse_expr
 from hudi_py.expressions.calls import Cast
 from hudi_py.expressions.grammar import syntax_tree
 from hudi_py.expressions.predicate import Column, kind_of
-from hudi_py.formats.arrays import true_where
+from hudi_py.formats.arrays import empty_batch, true_where
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
 from hudi_py.schema.paths import backticked, column_of, type_at
-from hudi_py.write.dml.assignments import Assignment, column_named, empty_batch, parse_assignments
+from hudi_py.write.dml.assignments import Assignment, column_named, parse_assignments
 from hudi_py.write.dml.matching import Matching, has_text
 from hudi_py.write.settings import WriteSettings
 

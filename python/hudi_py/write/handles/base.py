@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import TracebackType
 
 import pyarrow as pa
@@ -152,17 +153,45 @@ def new_file_group(
 ) -> list[WriteStat]:
     """Writes new rows (`_hoodie_record_key`, then the table's columns) to a new file group, or to several if the file
     gets full, unless `file_id` names one. Without rows, writes nothing."""
-    splits = file_id is None
+    return write_files(
+        partial(BaseFileHandle, context, partition, file_id),
+        BaseFileHandle.write_new,
+        batches,
+        max_bytes=context.settings.packing.max_file_size if file_id is None else None,
+    )
+
+
+def write_files(
+    opened: Callable[[], BaseFileHandle],
+    write: Callable[[BaseFileHandle, pa.RecordBatch], None],
+    batches: Iterable[pa.RecordBatch],
+    *,
+    max_bytes: int | None = None,
+    max_rows: int | None = None,
+) -> list[WriteStat]:
+    """Writes rows to one file after another. Without rows, writes nothing.
+
+    Args:
+        opened: opens the next file.
+        write: adds rows to a file.
+        max_bytes, max_rows: when a file is full; None: never.
+    """
     stats: list[WriteStat] = []
     handle: BaseFileHandle | None = None
+    count = 0
     try:
         for batch in (step for whole in batches for step in steps(whole)):
-            if handle is not None and splits and handle.bytes_written >= context.settings.packing.max_file_size:
-                stats.append(handle.finish())
-                handle = None
-            if handle is None:
-                handle = BaseFileHandle(context, partition, file_id)
-            handle.write_new(batch)
+            while batch.num_rows:
+                full = handle is not None and max_bytes is not None and handle.bytes_written >= max_bytes
+                if handle is not None and (full or count == max_rows):
+                    stats.append(handle.finish())
+                    handle, count = None, 0
+                if handle is None:
+                    handle = opened()
+                part = batch if max_rows is None else batch.slice(0, max_rows - count)
+                write(handle, part)
+                count += part.num_rows
+                batch = batch.slice(part.num_rows)
         if handle is not None:
             stats.append(handle.finish())
     except BaseException:

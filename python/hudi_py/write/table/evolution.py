@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from hudi_py.config import write as write_config
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.arrays import is_number
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.formats.hudi_types import (
     BLOB,
@@ -38,6 +39,7 @@ from hudi_py.formats.hudi_types import (
 )
 from hudi_py.schema import SchemaHistory, conform
 from hudi_py.schema.ids import UNSAVED, reconciled, with_ids
+from hudi_py.schema.meta import compact_json
 from hudi_py.timeline.table_schema import TableSchema
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.write.rows.casts import cast_exactly, holds_exactly, may_hold, takes
@@ -146,12 +148,12 @@ def write_schema(
     if table_avro is None:
         _check_no_nulls(incoming)
         avro = avro_schema(incoming, *record_name(table_name))
-        return WriteSchema(_dump_json(avro), arrow_schema(avro))
+        return WriteSchema(compact_json(avro), arrow_schema(avro))
     table = arrow_schema(dict(table_avro))
     merge = _Merge(rules or EvolutionRules(), [])
     merged = merge.fields(list(table), list(incoming), "")
     if not merge.changes:
-        return WriteSchema(_dump_json(table_avro), table)
+        return WriteSchema(compact_json(table_avro), table)
     name, namespace = str(table_avro["name"]), str(table_avro.get("namespace", ""))
     whole = avro_schema(pa.schema(merged), name, namespace)
     fields = list(table_avro["fields"])  # unchanged columns keep their JSON
@@ -161,7 +163,7 @@ def write_schema(
         elif not field.type.equals(table.field(position).type):
             fields[position] = {**fields[position], "type": made["type"]}
     avro = shared_names({**table_avro, "fields": fields})
-    return WriteSchema(_dump_json(avro), arrow_schema(avro), tuple(merge.changes))
+    return WriteSchema(compact_json(avro), arrow_schema(avro), tuple(merge.changes))
 
 
 def check_spelling(table: Sequence[pa.Field], incoming: Sequence[pa.Field], path: str = "") -> None:
@@ -209,7 +211,7 @@ def with_column_ids(schema: WriteSchema, stored: TableSchema | None, table: str,
 
 def existing_schema(table_avro: Mapping[str, Any]) -> WriteSchema:
     """Returns the table's schema as it is, for a write that adds no rows."""
-    return WriteSchema(_dump_json(table_avro), arrow_schema(dict(table_avro)))
+    return WriteSchema(compact_json(table_avro), arrow_schema(dict(table_avro)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +293,7 @@ class _Merge:
             "key or partition"
             if self._is_fixed(path)
             else "ordering"
-            if path in self.rules.numeric_only and not (_is_number(table) and _is_number(incoming))
+            if path in self.rules.numeric_only and not (is_number(table) and is_number(incoming))
             else None
         )
         if widens and role is None and (self.rules.widen or holds_exactly(incoming, table)):
@@ -321,10 +323,6 @@ def _is_day_or_decimal(kind: pa.DataType) -> bool:
     return bool(pa.types.is_date(kind) or pa.types.is_decimal(kind))
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
 def _check_no_nulls(fields: Sequence[pa.Field] | pa.Schema, path: str = "") -> None:
     for field in fields:
         if _holds_null(field.type):
@@ -338,10 +336,6 @@ def _holds_null(kind: pa.DataType) -> bool:
     if pa.types.is_null(kind):
         return True
     return any(_holds_null(kind.field(index).type) for index in range(kind.num_fields))
-
-
-def _dump_json(avro: Mapping[str, Any]) -> str:
-    return json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
 
 
 def check_type(table: pa.Field, incoming: pa.Field, path: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hudi_py.config import Options
 from hudi_py.config import table as config
-from hudi_py.config.option import Option
+from hudi_py.config.option import Option, option_text
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.merge.settings import DELETE_FIELD, DELETE_MARKER, PARTIAL_UPDATE_MODE, PROPERTY_PREFIX, UNAVAILABLE_VALUE
 from hudi_py.model.properties import DATABASE, NAME, SLASHED_DATES, TableConfig
@@ -118,7 +118,7 @@ class TableProperty:
     def value_in(self, new: RequestedTable) -> str | None:
         """Returns its value in a new table; None if it is not stored."""
         if self.value is None:
-            return None if self.option is None else _text(new.options.get(self.option)) or None
+            return None if self.option is None else option_text(new.options.get(self.option)) or None
         return self.value if isinstance(self.value, str) else self.value(new)
 
     def contradiction(self, table: TableConfig, options: Options) -> str | None:
@@ -126,9 +126,9 @@ class TableProperty:
         option = self.option
         if option is None or self.same is None:
             return None
-        given = _text(options.get(option)) if options.given(option) and options.get(option) is not None else None
+        given = option_text(options.get(option)) if options.given(option) and options.get(option) is not None else None
         asked = given if self.asked is None else self.asked(options)
-        text = table.properties.get(self.key, _text(option.default)).strip()
+        text = table.properties.get(self.key, option_text(option.default)).strip()
         stored = text if self.stored is None else self.stored(table)
         if asked is None or stored is None or self.same(asked, stored):
             return None
@@ -335,15 +335,6 @@ def check_options(table: TableConfig, options: Options) -> None:
             f"Cannot write to the table {table.name!r} with options that contradict it: {'; '.join(contradictions)}; "
             "leave these options out or change them"
         )
-
-
-def _text(value: object) -> str:
-    """Returns the text of an option's value in `hoodie.properties`."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return "" if value is None else str(value)
 
 
 def _partition_names(keygen: KeyGeneratorType, fields: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,18 +12,12 @@ import pyarrow.compute as pc
 from hudi_py.config import table as table_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.expressions.dates import DateRule
+from hudi_py.formats.arrays import empty_batch, is_instant
 from hudi_py.model.names import EMPTY_KEY_PART, NULL_KEY_PART
 from hudi_py.model.properties import CONSISTENT_TIMESTAMPS, SLASHED_DATES
 from hudi_py.model.zones import local_zone_name
 from hudi_py.schema.paths import column_of, values_at
-from hudi_py.write.rows.keygen.texts import (
-    PathStyle,
-    is_instant,
-    java_timestamps,
-    join_segments,
-    partition_segment,
-    render,
-)
+from hudi_py.write.rows.keygen.texts import PathStyle, java_timestamps, join_segments, partition_segment, render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -204,18 +198,18 @@ class KeyGenerator:
     def check(self, schema: pa.Schema) -> None:
         """Raises an error of `record_keys` or `partition_paths` if columns of this schema cannot form keys."""
         for field in self.partition_fields if self.timestamp_zone is not None else ():
-            if is_instant(self._field_values(_empty_batch(schema), field, "a partition value").type):
+            if is_instant(self._values(empty_batch(schema), field, "a partition value").type):
                 raise ConfigError(
                     f"Column '{field}' cannot be a partition value with {CONSISTENT_TIMESTAMPS}=true: the text of a "
                     "timestamp has colons, and Apache Hudi cannot write to such folders; partition by another column, "
                     "or leave the option out"
                 )
         if self.key_fields:
-            self.record_keys(_empty_batch(schema))
-        self.partition_paths(_empty_batch(schema))
+            self.record_keys(empty_batch(schema))
+        self.partition_paths(empty_batch(schema))
         if self.slashed_dates:
             (field,) = self.partition_fields
-            kind = self._field_values(_empty_batch(schema), field, "a partition value").type
+            kind = self._values(empty_batch(schema), field, "a partition value").type
             if not pa.types.is_string(kind):
                 raise ConfigError(
                     f"Column '{field}' of type {kind} cannot be the partition value of a table with "
@@ -388,7 +382,3 @@ def _millis_columns(avro_schema: Mapping[str, object]) -> frozenset[str]:
         ):
             names.add(str(field["name"]))
     return frozenset(names)
-
-
-def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

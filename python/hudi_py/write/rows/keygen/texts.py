@@ -60,11 +60,6 @@ def render(values: pa.Array, column: str, *, millis: bool = False, purpose: str 
     )
 
 
-def is_instant(kind: pa.DataType) -> bool:
-    """Returns whether values are instants: Avro's timestamps, but not its local ones."""
-    return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
-
-
 def java_timestamps(values: pa.Array, column: str, zone: str) -> pa.StringArray:
     """Renders instants as `java.sql.Timestamp.toString` prints their milliseconds, which are truncated toward 1970
     (`HoodieAvroUtils.convertValueForAvroLogicalTypes` with `consistentLogicalTimestampEnabled`, checked with 1.2.0).
