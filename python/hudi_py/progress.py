@@ -44,6 +44,12 @@ class Progress:
     def silent(cls) -> Progress:
         return cls("", None)
 
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def phase(self, name: str, files: int = 0) -> None:
         """Starts a phase; `files`: the number of files it will write, 0: unknown."""
         with self._lock:

@@ -151,12 +151,9 @@ def changed_rows(table: Table, before: str, after: str | None) -> dict[str, pa.T
 
     A row is unchanged if it has the same commit and the same number in it, both of which services keep.
     """
-    progress = Progress.on_terminal("comparing")
-    progress.phase("reading keys")
-    try:
+    with Progress.on_terminal("comparing") as progress:
+        progress.phase("reading keys")
         old, new = (_keyed(table.scan(columns=_WANTED, as_of=time).to_table()) for time in (before, after))
-    finally:
-        progress.close()
     inserted = pc.invert(pc.is_in(new["id"], value_set=old["id"].combine_chunks()))
     deleted = pc.invert(pc.is_in(old["id"], value_set=new["id"].combine_chunks()))
     same = pc.is_in(new["version"], value_set=old["version"].combine_chunks())

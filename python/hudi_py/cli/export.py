@@ -162,11 +162,8 @@ def write_rows(
             rows += batch.num_rows
             progress.read(batch.num_rows)
 
-    try:
-        with _appearing_file(form.output) as file:
-            write(file, followed(), schema)
-    finally:
-        progress.close()
+    with progress, _appearing_file(form.output) as file:
+        write(file, followed(), schema)
     size = show_bytes(os.path.getsize(form.output))
     click.echo(f"{counted(rows, 'row')} written to {form.output} ({size}).", err=True)
 

@@ -64,12 +64,9 @@ def stats(target: CommandTarget, rows: bool) -> None:
     files = records(table.files())
     report: dict[str, Any] = {"base_files": sizes(files), "writes": totals(table.history())}
     if rows:
-        progress = Progress.on_terminal("counting")
-        progress.phase("reading")
-        try:
+        with Progress.on_terminal("counting") as progress:
+            progress.phase("reading")
             report["num_rows"] = table.scan().count()
-        finally:
-            progress.close()
     if target.as_json:
         screen.json(report)
         return

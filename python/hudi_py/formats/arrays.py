@@ -81,6 +81,11 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
+def is_same_kind(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Returns whether two types are equal, or both are integers: equal values then have the same text."""
+    return bool(kind.equals(other) or (pa.types.is_integer(kind) and pa.types.is_integer(other)))
+
+
 def is_instant(kind: pa.DataType) -> bool:
     """Returns whether values are points in time, whose dates depend on the time zone: Avro's timestamps, but not its
     local ones."""

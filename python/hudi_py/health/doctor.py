@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from hudi_py.config import Options, Scope
@@ -101,7 +100,7 @@ def doctor_of(
     storage_options: Mapping[str, str] | None = None,
 ) -> Diagnosis:
     """Runs `diagnose`, with its progress on a terminal."""
-    with _shown_progress("doctor") as progress:
+    with Progress.on_terminal("doctor") as progress:
         return diagnose(storage, options, full=full, storage_options=storage_options, progress=progress)
 
 
@@ -113,17 +112,8 @@ def repair_of(
     storage_options: Mapping[str, str] | None = None,
 ) -> RepairReport:
     """Runs `run.repair`, with its progress on a terminal."""
-    with _shown_progress("repair") as progress:
+    with Progress.on_terminal("repair") as progress:
         return carry_out(storage, plan, options, storage_options=storage_options, progress=progress)
-
-
-@contextmanager
-def _shown_progress(title: str) -> Iterator[Progress]:
-    progress = Progress.on_terminal(title)
-    try:
-        yield progress
-    finally:
-        progress.close()
 
 
 def _opened_storage(

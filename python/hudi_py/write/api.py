@@ -239,8 +239,7 @@ def _run_operation(
                 settings.keygen.check_partitions(settings.schema.conform_some(batch, names))
         return settings
 
-    progress = Progress.on_terminal(f"{operation.value} {config.name}")
-    try:
+    with Progress.on_terminal(f"{operation.value} {config.name}") as progress:
         begun = begin_planned(session, plan, action=operation.action(config), operation=operation.java_name)
         with begun as (transaction, settings):
             context = WriteContext(transaction, settings, progress=progress)
@@ -253,8 +252,6 @@ def _run_operation(
                 relied_on=relied_on(context, operation),
                 knows_keys=knows_keys(context, operation),
             )
-    finally:
-        progress.close()
 
 
 def existing_table(storage: Storage) -> TableConfig | None:

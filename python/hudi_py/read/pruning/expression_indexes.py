@@ -16,7 +16,7 @@ from hudi_py.config import indexes as indexes_config
 from hudi_py.expressions.applied import Applied
 from hudi_py.expressions.functions import IDENTITY, IndexFunction, filter_texts
 from hudi_py.expressions.predicate import Column, Comparison, Literal, Membership, Node, kind_of
-from hudi_py.formats.arrays import is_instant
+from hudi_py.formats.arrays import is_instant, is_same_kind
 from hudi_py.metadata.definitions import IndexDefinition, index_definitions
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, bloom_filters
 from hudi_py.metadata.stats import ColumnRange, expression_stats
@@ -179,15 +179,11 @@ def _equal_to(node: Node) -> tuple[Node | None, tuple[Any, ...]]:
     """Returns what a condition compares with constants for equality, in its own type, and the constants."""
     if isinstance(node, Comparison) and node.operator in ("=", "<=>"):
         left, right = (node.right, node.left) if isinstance(node.left, Literal) else (node.left, node.right)
-        if isinstance(right, Literal) and right.value is not None and _is_same(kind_of(left), node.kind):
+        if isinstance(right, Literal) and right.value is not None and is_same_kind(kind_of(left), node.kind):
             return left, (right.value,)
-    elif isinstance(node, Membership) and _is_same(kind_of(node.operand), node.kind):
+    elif isinstance(node, Membership) and is_same_kind(kind_of(node.operand), node.kind):
         return node.operand, node.items
     return None, ()
-
-
-def _is_same(kind: pa.DataType, compared: pa.DataType) -> bool:
-    return bool(kind.equals(compared) or (pa.types.is_integer(kind) and pa.types.is_integer(compared)))
 
 
 def _with_column(node: Node, decided: Callable[[Node], bool], name: str) -> Node:

@@ -129,32 +129,31 @@ def _write_skeletons(session: TableSession, plan: BootstrapPlan) -> tuple[WriteR
     """Commits skeletons of the files whose rows stay where they are."""
     if not plan.skeletons:
         return None
-    progress = Progress.on_terminal(f"bootstrap {session.config.name}")
-    try:
-        with WriteTransaction.begin(
+    with (
+        Progress.on_terminal(f"bootstrap {session.config.name}") as progress,
+        WriteTransaction.begin(
             session,
             action=_WRITES.action(session.config),
             operation="BOOTSTRAP",
             instant=InstantTime(METADATA_INSTANT),
-        ) as transaction:
-            settings = write_settings(transaction.view, plan.schema.arrow, _WRITES, plan.options)
-            settings = replace(settings, schema=plan.schema)
-            progress.phase("writing keys", len(plan.skeletons))
-            written = in_threads(
-                lambda numbered: write_skeleton(
-                    SkeletonContext(transaction, settings, numbered[0], progress), settings, numbered[1]
-                ),
-                enumerate(plan.skeletons),
-                write_threads(plan.options),
-            )
-            stats = [stat for stat, _ in written]
-            mappings = [mapping for _, mapping in written]
-            infos = [planned.file.info for planned in plan.skeletons]
-            write_bootstrap_index(session.storage, plan.source.base, list(zip(mappings, infos, strict=True)))
-            progress.phase("committing")
-            done = transaction.commit(stats, schema_json=settings.stored_avro_json, extra=plan.options.commit_metadata)
-    finally:
-        progress.close()
+        ) as transaction,
+    ):
+        settings = write_settings(transaction.view, plan.schema.arrow, _WRITES, plan.options)
+        settings = replace(settings, schema=plan.schema)
+        progress.phase("writing keys", len(plan.skeletons))
+        written = in_threads(
+            lambda numbered: write_skeleton(
+                SkeletonContext(transaction, settings, numbered[0], progress), settings, numbered[1]
+            ),
+            enumerate(plan.skeletons),
+            write_threads(plan.options),
+        )
+        stats = [stat for stat, _ in written]
+        mappings = [mapping for _, mapping in written]
+        infos = [planned.file.info for planned in plan.skeletons]
+        write_bootstrap_index(session.storage, plan.source.base, list(zip(mappings, infos, strict=True)))
+        progress.phase("committing")
+        done = transaction.commit(stats, schema_json=settings.stored_avro_json, extra=plan.options.commit_metadata)
     committed = Committed(
         *(done.instant, done.completion_time, "BOOTSTRAP", tuple(sorted({stat.partition_path for stat in stats}))),
         *(tuple(stat.path for stat in stats), done.timeline),
@@ -166,27 +165,26 @@ def _copy_rows(session: TableSession, plan: BootstrapPlan) -> tuple[WriteResult,
     """Commits the rows that are copied, as a bulk insert."""
     if not plan.copied:
         return None
-    progress = Progress.on_terminal(f"bootstrap {session.config.name}")
-    try:
-        with WriteTransaction.begin(
+    with (
+        Progress.on_terminal(f"bootstrap {session.config.name}") as progress,
+        WriteTransaction.begin(
             session,
             action=_WRITES.action(session.config),
             operation=_WRITES.java_name,
             instant=InstantTime(FULL_INSTANT),
-        ) as transaction:
-            settings = write_settings(transaction.view, plan.schema.arrow, _WRITES, plan.options)
-            context = WriteContext(transaction, settings, progress=progress)
-            result = run_operation(context, plan.copied_rows(), _WRITES)
-            done, committed = context.commit_rows(
-                _WRITES,
-                result.stats,
-                replaced=result.replaced,
-                extra=plan.options.commit_metadata,
-                relied_on=(),
-                knows_keys=False,
-            )
-    finally:
-        progress.close()
+        ) as transaction,
+    ):
+        settings = write_settings(transaction.view, plan.schema.arrow, _WRITES, plan.options)
+        context = WriteContext(transaction, settings, progress=progress)
+        result = run_operation(context, plan.copied_rows(), _WRITES)
+        done, committed = context.commit_rows(
+            _WRITES,
+            result.stats,
+            replaced=result.replaced,
+            extra=plan.options.commit_metadata,
+            relied_on=(),
+            knows_keys=False,
+        )
     return replace(done, operation=BOOTSTRAP), committed
 
 

@@ -16,7 +16,7 @@ from hudi_py.expressions.assigned import Expression, parse_condition, parse_expr
 from hudi_py.expressions.calls import Cast
 from hudi_py.expressions.grammar import syntax_tree
 from hudi_py.expressions.predicate import Column, kind_of
-from hudi_py.formats.arrays import empty_batch, true_where
+from hudi_py.formats.arrays import empty_batch, is_same_kind, true_where
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
 from hudi_py.schema.paths import backticked, column_of, type_at
@@ -314,8 +314,8 @@ def _complete_keys(
     missing = [name for name in keygen.key_fields if name not in equal]
     if keygen.generates_keys or RECORD_KEY in equal or not missing:
         return ()
-    completed = _of_source(plan, missing, table, pa.schema(list(inputs.field(1).type)), ())
-    if not all(_are_comparable(each.field.type, each.expression.kind) for each in completed):
+    found = _of_source(plan, missing, table, pa.schema(list(inputs.field(1).type)), ())
+    if not all(is_same_kind(each.field.type, each.expression.kind) for each in found):
         return ()
     equal.update({each.field.name: each for each in completed})
     return tuple(each.field.name for each in completed)
@@ -393,7 +393,7 @@ def _bind_equality(
         node = column.node
         if not isinstance(node, Column) or node.path[1:] not in paths:
             continue
-        if not _are_comparable(column.kind, value.kind):
+        if not is_same_kind(column.kind, value.kind):
             raise ConfigError(
                 f"Invalid MERGE INTO matching condition {tree.sql(dialect='spark')!r}: it compares {column.kind} with "
                 f"{value.kind}; cast the column of the source"
@@ -404,11 +404,6 @@ def _bind_equality(
     return None
 
 
-def _are_comparable(own: pa.DataType, given: pa.DataType) -> bool:
-    """Returns whether equal values of a column and of the source are the same key."""
-    return bool(own.equals(given) or (pa.types.is_integer(own) and pa.types.is_integer(given)))
-
-
 def _without_casts(column: Expression, value: Expression) -> tuple[Expression, Expression]:
     """Strips casts that keep equal values equal and others different from both sides of an equality, as in `CAST(t.id
     AS STRING) = CAST(s.id AS STRING)` (`MergeIntoHoodieTableCommand.doCasting`, 1.2.0)."""
@@ -417,11 +412,11 @@ def _without_casts(column: Expression, value: Expression) -> tuple[Expression, E
         return column, value
     bare = replace(column, node=own.operand)
     given = value.node
-    if _are_comparable(bare.kind, value.kind):
+    if is_same_kind(bare.kind, value.kind):
         return bare, value
     if isinstance(given, Cast) and given.kind.equals(own.kind) and _is_distinct(kind_of(given.operand), given.kind):
         inner = replace(value, node=given.operand)
-        if _are_comparable(bare.kind, inner.kind):
+        if is_same_kind(bare.kind, inner.kind):
             return bare, inner
     return column, value
 

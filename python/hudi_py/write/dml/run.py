@@ -232,8 +232,7 @@ def _run_once(
     def plan(view: FileSystemView) -> BoundStatement | PlannedStatement:
         return first if view is seen else given.on(view)
 
-    progress = Progress.on_terminal(f"{statement.title} {config.name}")
-    try:
+    with Progress.on_terminal(f"{statement.title} {config.name}") as progress:
         begun = begin_planned(session, plan, action=kind.action(config), operation=statement.java_name, seen=seen)
         with begun as (transaction, found):
             if isinstance(found, BoundStatement):
@@ -252,8 +251,6 @@ def _run_once(
                 relied_on=tuple({RECORD_INDEX} & {*transaction.config.metadata_partitions}),
                 knows_keys=bound.settings.index.is_global,
             )
-    finally:
-        progress.close()
     return _with_counts(done, changed), committed
 
 

@@ -198,7 +198,7 @@ class KeyGenerator:
     def check(self, schema: pa.Schema) -> None:
         """Raises an error of `record_keys` or `partition_paths` if columns of this schema cannot form keys."""
         for field in self.partition_fields if self.timestamp_zone is not None else ():
-            if is_instant(self._values(empty_batch(schema), field, "a partition value").type):
+            if is_instant(self._field_values(empty_batch(schema), field, "a partition value").type):
                 raise ConfigError(
                     f"Column '{field}' cannot be a partition value with {CONSISTENT_TIMESTAMPS}=true: the text of a "
                     "timestamp has colons, and Apache Hudi cannot write to such folders; partition by another column, "
@@ -209,7 +209,7 @@ class KeyGenerator:
         self.partition_paths(empty_batch(schema))
         if self.slashed_dates:
             (field,) = self.partition_fields
-            kind = self._values(empty_batch(schema), field, "a partition value").type
+            kind = self._field_values(empty_batch(schema), field, "a partition value").type
             if not pa.types.is_string(kind):
                 raise ConfigError(
                     f"Column '{field}' of type {kind} cannot be the partition value of a table with "
