@@ -129,7 +129,7 @@ class ScanRequest:
         """
         given = arguments or ScanArguments()
         kind = _query_type(given, options)
-        as_of, begin, end = _times(kind, given, options)
+        as_of, begin, end = _query_times(kind, given, options)
         limit = _limit(given.limit)
         _check_flag("meta", given.meta is None or given.meta)
         _check_flag("emit_deletes", given.emit_deletes)
@@ -255,7 +255,9 @@ def _query_type(given: ScanArguments, options: Options) -> str:
     return "cdc" if kind == "incremental" and options.get(incremental.FORMAT) == incremental.CDC else kind
 
 
-def _times(kind: str, given: ScanArguments, options: Options) -> tuple[Moment | None, Moment | None, Moment | None]:
+def _query_times(
+    kind: str, given: ScanArguments, options: Options
+) -> tuple[Moment | None, Moment | None, Moment | None]:
     """Returns the point in time of a snapshot, and begin and end of a range. Raises ConfigError if a query of this kind
     does not take them."""
     as_of = _one_of("as_of", given.as_of, options, read_config.AS_OF_INSTANT)

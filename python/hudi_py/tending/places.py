@@ -55,7 +55,7 @@ def find_tables(storage: Storage, *, depth: int | None = None) -> FoundTables:
             inner = _outside_partitions(storage, folder, inner)
         elif is_partition(children):
             inner = []
-        if depth is None or _level(folder) < depth:
+        if depth is None or _folder_level(folder) < depth:
             return inner
         too_deep.extend(inner)
         return []
@@ -64,7 +64,7 @@ def find_tables(storage: Storage, *, depth: int | None = None) -> FoundTables:
     return FoundTables(tuple(sorted(tables)), tuple(sorted(too_deep)))
 
 
-def _level(folder: str) -> int:
+def _folder_level(folder: str) -> int:
     return folder.count("/") + 1 if folder else 0
 
 

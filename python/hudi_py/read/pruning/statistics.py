@@ -132,12 +132,12 @@ def bounds_over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
     return Bounds(
         min(item.low for item in some) if bounded else None,
         max(item.high for item in some) if bounded else None,
-        _total([item.nulls for item in known]),
-        _total([item.values for item in known]),
+        _sum_known([item.nulls for item in known]),
+        _sum_known([item.values for item in known]),
     )
 
 
-def _total(counts: Sequence[int | None]) -> int | None:
+def _sum_known(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
 
