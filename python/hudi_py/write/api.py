@@ -33,7 +33,7 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operation import deleted_partitions, effective_operation, operation_on
-from hudi_py.write.operations import knows_keys, relied_on, run_operation
+from hudi_py.write.operations import run_operation
 from hudi_py.write.result import WriteResult, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
@@ -243,15 +243,8 @@ def _run_operation(
         begun = begin_planned(session, plan, action=operation.action(config), operation=operation.java_name)
         with begun as (transaction, settings):
             context = WriteContext(transaction, settings, progress=progress)
-            result = run_operation(context, batches, operation)
-            return context.commit_rows(
-                operation,
-                result.stats,
-                replaced=result.replaced,
-                extra=options.commit_metadata,
-                relied_on=relied_on(context, operation),
-                knows_keys=knows_keys(context, operation),
-            )
+            written = run_operation(context, batches, operation)
+            return context.commit_rows(operation, written, options.commit_metadata)
 
 
 def existing_table(storage: Storage) -> TableConfig | None:

@@ -21,7 +21,6 @@ from hudi_py.formats.base.rows import with_repeated
 from hudi_py.formats.hudi_types import shared_names
 from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.merge import CommittedInstants, LogSpec
-from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import FileId, folders_above, nested_partitions, new_file_id
 from hudi_py.model.operation import Operation
 from hudi_py.progress import Progress
@@ -32,7 +31,7 @@ from hudi_py.transaction.attempt import RunningAction
 from hudi_py.transaction.protocols import Committed
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.index import open_buckets
-from hudi_py.write.result import WriteResult, log_schema_changes, result_of
+from hudi_py.write.result import OperationResult, WriteResult, log_schema_changes, result_of
 from hudi_py.write.rows import KeyedRows
 from hudi_py.write.settings import WriteSettings
 
@@ -268,47 +267,32 @@ class WriteContext(FileContext):
         history = self.settings.schema.history
         return KeyReader(transaction.storage, self.keyed_schema, LogSpec(self.settings.merge, committed), history)
 
-    def commit(
-        self,
-        stats: Sequence[WriteStat],
-        *,
-        replaced: Mapping[str, Sequence[str]] | None = None,
-        extra: Mapping[str, str] | None = None,
-        relied_on: Sequence[str] = (),
-        knows_keys: bool = False,
-    ) -> CommitResult:
+    def commit(self, written: OperationResult, extra: Mapping[str, str] | None = None) -> CommitResult:
         """Publishes the write with the schema of its settings. For arguments and errors see
         `WriteTransaction.commit`."""
         self.progress.phase("committing")
         done = self.transaction.commit(
-            stats,
+            written.stats,
             schema_json=self.settings.stored_avro_json,
-            replaced=replaced or None,
+            replaced=written.replaced or None,
             extra=extra,
-            relied_on=relied_on,
+            relied_on=written.relied_on,
             ids=self.settings.schema.ids,
-            knows_keys=knows_keys,
+            knows_keys=written.knows_keys,
         )
         if self.buckets is not None:
             self.buckets.after_commit()
         return done
 
     def commit_rows(
-        self,
-        operation: Operation,
-        stats: Sequence[WriteStat],
-        *,
-        replaced: Mapping[str, Sequence[str]],
-        extra: Mapping[str, str],
-        relied_on: Sequence[str],
-        knows_keys: bool,
+        self, operation: Operation, written: OperationResult, extra: Mapping[str, str]
     ) -> tuple[WriteResult, Committed]:
         """Does the same as `commit`. Returns the result of the operation, and the input for the steps that follow the
         commit."""
-        done = self.commit(stats, replaced=replaced, extra=extra, relied_on=relied_on, knows_keys=knows_keys)
+        done, stats = self.commit(written, extra), written.stats
         changes = self.settings.schema.changes
         log_schema_changes(self.transaction.config.name, done.instant, changes)
-        partitions = {stat.partition_path for stat in stats} | replaced.keys()
+        partitions = {stat.partition_path for stat in stats} | written.replaced.keys()
         files = tuple(stat.path for stat in stats)
         committed = Committed(
             *(done.instant, done.completion_time, self.transaction.handle.operation),

@@ -35,7 +35,7 @@ from hudi_py.write.api import existing_table, open_or_create, parse_operation
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.exchange import write_in_parts, write_routed
 from hudi_py.write.operation import combines, effective_operation, operation_on
-from hudi_py.write.operations import knows_keys, relied_on, run_operation
+from hudi_py.write.operations import run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import replaced_by
 from hudi_py.write.result import WriteResult, result_of
@@ -335,17 +335,14 @@ def _commit_rows(
         incoming = pa.schema(map(write.incoming.field, key_columns(write)))
         stats = [*stats, *write_in_parts(within, write.operation, incoming, rows)]
     result = run_operation(context, left, write.operation)
+    result = replace(result, stats=[*stats, *result.stats])
     if write.operation.traits.replaces == "partitions" and stats:
-        result = replace(result, replaced=replaced_by(context, [*stats, *result.stats]))
-    return context.commit_rows(
-        write.operation,
-        [*stats, *result.stats],
-        replaced=result.replaced,
-        extra=dict(write.extra),
-        relied_on=relied_on(context, write.operation) if write.relied_on is None else write.relied_on,
+        result = replace(result, replaced=replaced_by(context, result.stats))
+    if write.relied_on is not None:
         # a statement has looked for its keys in every partition that the index spans
-        knows_keys=knows_keys(context, write.operation) or (write.relied_on is not None and settings.index.is_global),
-    )
+        knows_keys = result.knows_keys or settings.index.is_global
+        result = replace(result, relied_on=write.relied_on, knows_keys=knows_keys)
+    return context.commit_rows(write.operation, result, dict(write.extra))
 
 
 def _commit_again(

@@ -17,6 +17,7 @@ from hudi_py.transaction.planned import begin_planned
 from hudi_py.transaction.session import TableSession
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
+from hudi_py.write.result import OperationResult
 from hudi_py.write.settings import WriteSettings
 
 _PLANS = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT)
@@ -61,7 +62,7 @@ def rewrite_groups(
         check_unplanned(transaction.state, plan.groups, verb)
         context = WriteContext(transaction, plan.settings, progress=progress)
         stats = list(rewrite(context, plan))
-        commit = context.commit(stats, replaced=plan.groups)
+        commit = context.commit(OperationResult(stats, plan.groups))
     return commit, stats, plan
 
 

@@ -176,15 +176,8 @@ def _copy_rows(session: TableSession, plan: BootstrapPlan) -> tuple[WriteResult,
     ):
         settings = write_settings(transaction.view, plan.schema.arrow, _WRITES, plan.options)
         context = WriteContext(transaction, settings, progress=progress)
-        result = run_operation(context, plan.copied_rows(), _WRITES)
-        done, committed = context.commit_rows(
-            _WRITES,
-            result.stats,
-            replaced=result.replaced,
-            extra=plan.options.commit_metadata,
-            relied_on=(),
-            knows_keys=False,
-        )
+        written = run_operation(context, plan.copied_rows(), _WRITES)
+        done, committed = context.commit_rows(_WRITES, written, plan.options.commit_metadata)
     return replace(done, operation=BOOTSTRAP), committed
 
 

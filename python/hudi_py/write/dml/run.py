@@ -40,7 +40,7 @@ from hudi_py.write.dml.statements import (
     Update,
     change_rows,
 )
-from hudi_py.write.result import WriteResult, result_of
+from hudi_py.write.result import OperationResult, WriteResult, result_of
 from hudi_py.write.retry import redo_on_conflict
 from hudi_py.write.settings import WriteSettings, settings_as_stored
 from hudi_py.write.table.first import FirstWrite
@@ -243,14 +243,12 @@ def _run_once(
             changed = change_rows(bound.changes, context, found.splits)
             if not changed.stats and not options.get(write_config.ALLOW_EMPTY_COMMIT):
                 return result_of(kind.value, None, None, ()), None
-            done, committed = context.commit_rows(
-                kind,
+            written = OperationResult(
                 changed.stats,
-                replaced={},
-                extra=options.commit_metadata,
                 relied_on=tuple({RECORD_INDEX} & {*transaction.config.metadata_partitions}),
                 knows_keys=bound.settings.index.is_global,
             )
+            done, committed = context.commit_rows(kind, written, options.commit_metadata)
     return _with_counts(done, changed), committed
 
 

@@ -4,7 +4,6 @@ properties of each operation are a row of `model.operation`."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -19,16 +18,7 @@ from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import deleted_groups, replaced_by, replaced_groups
 from hudi_py.write.operations.place import write_shares
 from hudi_py.write.operations.tagging import tagged_input
-
-
-@dataclass(frozen=True, slots=True)
-class OperationResult:
-    """The part of an operation that is left to commit."""
-
-    stats: list[WriteStat]
-    """One for each file written."""
-    replaced: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The file groups that the commit replaces, by partition path."""
+from hudi_py.write.result import OperationResult
 
 
 def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:
@@ -49,7 +39,7 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
     except (FileNotFoundError, CorruptFileError) as error:
         transaction = context.transaction
         now = load_table_config(transaction.storage)
-        gone = dropped_meanwhile(transaction.instant, transaction.config, now, relied_on(context, operation))
+        gone = dropped_meanwhile(transaction.instant, transaction.config, now, _relied_on(context, operation))
         if gone is None:
             raise
         raise gone from error
@@ -64,7 +54,8 @@ def _run_steps(context: WriteContext, batches: Iterable[pa.RecordBatch], operati
     stats = write_rows(context, batches, operation)
     if operation.traits.replaces == "partitions":
         replaced = replaced_by(context, stats)
-    return OperationResult(stats, replaced)
+    knows_keys = context.settings.index.is_global and context.settings.looks_up(operation)
+    return OperationResult(stats, replaced, _relied_on(context, operation), knows_keys)
 
 
 def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> list[WriteStat]:
@@ -77,13 +68,7 @@ def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch], operati
         return write_shares(context, operation, given.held, given.rows, given.names)
 
 
-def relied_on(context: WriteContext, operation: Operation) -> tuple[str, ...]:
-    """Returns the partitions of the metadata table that an operation reads. They must exist until its commit: where
-    files are gone already, keys would be considered new."""
+def _relied_on(context: WriteContext, operation: Operation) -> tuple[str, ...]:
+    """Returns the partitions of the metadata table that an operation reads."""
     uses = context.settings.index.uses_record_index(context.transaction.config)
     return (RECORD_INDEX,) if uses and context.settings.looks_up(operation) else ()
-
-
-def knows_keys(context: WriteContext, operation: Operation) -> bool:
-    """Returns whether an operation looks its keys up in all partitions."""
-    return context.settings.index.is_global and context.settings.looks_up(operation)
