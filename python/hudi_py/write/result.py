@@ -26,8 +26,8 @@ class OperationResult:
     replaced: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The file groups that the commit replaces, by partition path."""
     relied_on: Sequence[str] = ()
-    """Partitions of the metadata table that it has read. They must exist until its commit: where files are gone already,
-    keys would be considered new."""
+    """Partitions of the metadata table that it has read. They must exist until its commit: where files are gone
+    already, keys would be considered new."""
     knows_keys: bool = False
     """Whether it has looked its keys up in all partitions."""
 
