@@ -33,6 +33,7 @@ from hudi_py.transaction.planned import NothingToDoError, begin_planned
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operations.overwrite import groups_to_delete
+from hudi_py.write.result import OperationResult
 from hudi_py.write.settings import WriteSettings, settings_as_stored
 
 _SERVICE: Final = "ttl"
@@ -137,7 +138,7 @@ def run_ttl(
         operation = Operation.DELETE_PARTITION.java_name
         with begin_planned(session, choose, action=Action.REPLACE_COMMIT, operation=operation) as (transaction, plan):
             write = WriteContext(transaction, plan.settings, progress=context.progress)
-            commit = write.commit([], replaced=groups_to_delete(write, plan.partitions))
+            commit = write.commit(OperationResult([], groups_to_delete(write, plan.partitions)))
     except NothingToDoError as nothing:
         return TtlReport(_SERVICE, None, reason=str(nothing))
     return report(plan, instant=commit.instant, completion_time=commit.completion_time)
