@@ -314,8 +314,8 @@ def _complete_keys(
     missing = [name for name in keygen.key_fields if name not in equal]
     if keygen.generates_keys or RECORD_KEY in equal or not missing:
         return ()
-    found = _of_source(plan, missing, table, pa.schema(list(inputs.field(1).type)), ())
-    if not all(is_same_kind(each.field.type, each.expression.kind) for each in found):
+    completed = _of_source(plan, missing, table, pa.schema(list(inputs.field(1).type)), ())
+    if not all(is_same_kind(each.field.type, each.expression.kind) for each in completed):
         return ()
     equal.update({each.field.name: each for each in completed})
     return tuple(each.field.name for each in completed)
