@@ -35,10 +35,15 @@ def table_zone(config: TableConfig, local: tzinfo | None = None) -> tzinfo:
     return timezone.utc if config.timezone == "UTC" else (local or local_zone())
 
 
+def is_bootstrap(instant_time: str) -> bool:
+    """Returns whether an instant is a bootstrap, or the initial one."""
+    return instant_time in _SPECIAL
+
+
 def is_special(instant_time: str) -> bool:
-    """Returns whether an instant time is one of bootstraps, or of the metadata table of such a table, which appends
-    digits to them; it tells nothing of when it was."""
-    return instant_time[:SECONDS_DIGITS] in _SPECIAL
+    """Returns whether an instant time is not a real time: one of a bootstrap, or one of the metadata table of such a
+    table, which appends digits to it."""
+    return is_bootstrap(instant_time[:SECONDS_DIGITS])
 
 
 def format_instant(epoch_ms: int, zone: tzinfo) -> InstantTime:

@@ -204,6 +204,15 @@ class Services(Queries):
         if done is not None:
             self.form = replace(self.form, version=to)
 
+    @rule(door=st.sampled_from(SERVICES))
+    def change_type(self, door: str = "table") -> None:
+        kind = "cow" if self.form.kind == "mor" else "mor"
+        done = self._served(
+            door, "change-type", kind, "--yes", options=QUIET, run=lambda table: table.change_type(kind)
+        )
+        if done is not None:
+            self.form = replace(self.form, kind=kind)
+
     @rule(count=st.integers(1, 3), door=st.sampled_from(SERVICES))
     def roll_back(self, count: int, door: str = "table") -> None:
         """The newest writes, and what came after the oldest of them."""

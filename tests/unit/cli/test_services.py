@@ -60,7 +60,7 @@ def test_the_command_of_a_service_takes_its_arguments(service: Service[Any]) -> 
     for word in service.command.split():
         assert isinstance(command, click.Group)
         command = command.commands[word]
-    taken = {name for parameter in command.params for name in parameter.opts}
+    taken = {name for parameter in command.params for name in (*parameter.opts, f"--{parameter.name}")}
     assert {f"--{argument.name.replace('_', '-')}" for argument in service.arguments} - {"--when-due"} <= taken
 
 

@@ -358,3 +358,24 @@ def test_an_expression_index_has_the_rows_of_the_source(tmp_path: Path, kind: st
     text = "K8" if function == "upper" else "k8"
     scan = table.scan(filter=f"{function}(id) = '{text}'")
     assert (scan.count(), len(scan.splits())) == (1, 1)
+
+
+@pytest.mark.parametrize("regex", [None, ".*oslo"])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_versions_change(tmp_path: Path, kind: str, regex: str | None) -> None:
+    """The times of bootstraps, and of compactions of the metadata table after them, have no time before."""
+    folder = source(tmp_path / "source", "hive")
+    options = {"hoodie.metadata.compact.max.delta.commits": "1"}
+    new: dict[str, Any] = {**NAMES, "table_version": 6, "table_type": kind}
+    hudi_py.bootstrap(tmp_path / "t", folder, regex=regex, options=options, **new)
+    hudi_py.open_table(tmp_path / "t").upgrade()
+    for version in (9, 6):
+        table = hudi_py.open_table(tmp_path / "t", options)
+        assert (table.version, content(tmp_path / "t")) == (version, ALL)
+        assert table.metadata.verify().ok
+        if version == 9:
+            table.downgrade(6)
+    table.index("record_index", using="record_index")
+    hudi_py.write(tmp_path / "t", rows([1], "oslo", n=7), options=options)
+    assert content(tmp_path / "t") == {**ALL, "k1": (7, "oslo")}
+    assert hudi_py.open_table(tmp_path / "t").metadata.verify().ok

@@ -33,8 +33,8 @@ from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import create_table_config, make_table_folders, update_table_config
-from hudi_py.timeline.timeline import INITIAL, Timeline
-from hudi_py.timeline.times import add_ms
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.times import add_ms, is_special
 from hudi_py.transaction.session import TableSession
 from hudi_py.view import FileSystemView
 from hudi_py.view.recorded import describe_loss
@@ -196,9 +196,9 @@ def lost_files(view: FileSystemView) -> tuple[str, ...]:
 def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> InstantTime:
     """A time for the commit that creates a partition (`generateUniqueInstantTime`, 1.2.0).
 
-    Until something is archived it is the first initial time the metadata table does not have yet. Afterwards it is one
-    just before the newest delta commit: after another initial time Apache Hudi, which always takes one in table version
-    8 and later, no longer recognises archived instants as committed.
+    Until something is archived, or if the table has only been bootstrapped, it is the first initial time the metadata
+    table does not have yet. Otherwise it is one just before the newest delta commit: after another initial time Apache
+    Hudi, which always takes one in table version 8 and later, no longer recognises archived instants as committed.
 
     Args:
         timeline: the timeline of the metadata table.
@@ -207,7 +207,7 @@ def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> Insta
     taken = {instant.time for instant in (*timeline.instants, *data.instants)}
     offset = 0 if own.config.has_completion_times else 10
     deltas = [instant.time for instant in timeline.completed if instant.action is Action.DELTA_COMMIT]
-    if not deltas or deltas[-1].startswith(INITIAL) or f"{offset:017}" in taken:
+    if not deltas or is_special(deltas[-1]) or f"{offset:017}" in taken:
         while f"{offset:017}" in taken:
             offset += 1
         return InstantTime(f"{offset:017}")

@@ -12,9 +12,7 @@ from hudi_py.model.words import counted
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.timeline.times import epoch_ms
-
-_INITIAL = "00000000000000"
+from hudi_py.timeline.times import epoch_ms, is_special
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def why_not_due(trigger: Trigger, timeline: Timeline, now: InstantTime, zone: tz
 def _to_seconds(time: InstantTime, zone: tzinfo) -> int:
     """Converts an instant to seconds since the epoch; 0 for the initial instants of a metadata table, which are not
     real times."""
-    return 0 if time.startswith(_INITIAL) else epoch_ms(time, zone) // 1000
+    return 0 if is_special(time) else epoch_ms(time, zone) // 1000
 
 
 def since_compaction(timeline: Timeline) -> UncompactedCommits | None:

@@ -31,7 +31,7 @@ from hudi_py.timeline.properties import make_table_folders
 from hudi_py.timeline.records import decode_record, is_container
 from hudi_py.timeline.table_schema import history_files, history_path
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.timeline.times import add_ms, epoch_ms
+from hudi_py.timeline.times import add_ms, epoch_ms, is_bootstrap, is_special
 
 _AT_ONCE: Final = 500
 """Maximum number of archived instants in memory."""
@@ -219,7 +219,7 @@ class Completions:
         found = {instant.time for instant in timeline.completed if instant.action is Action.COMMIT}
         found.update(archived_instant.time for archived_instant in archived if archived_instant.action is Action.COMMIT)
         found.update(instant.time for instant in timeline.pending if instant.action is Action.COMPACTION)
-        return cls(sorted(found))
+        return cls(sorted(time for time in found if not is_bootstrap(time)))
 
     def at(self, time: InstantTime, stored: str | None) -> CompletionTime:
         """Returns the completion time of an instant, given the one in the old layout."""
@@ -228,7 +228,9 @@ class Completions:
         while later < len(self.compactions) and self.compactions[later].startswith(time):
             later += 1  # of a metadata table: the time of its newest commit, with a suffix
         if later < len(self.compactions) and self.compactions[later] <= completion:
-            completion = add_ms(self.compactions[later], -1)
+            earlier = self.compactions[later]
+            # a time made of a bootstrap's, of a metadata table: nothing completed before it has a real time
+            completion = time if is_special(earlier) else add_ms(earlier, -1)
         return CompletionTime(max(completion, time))
 
 

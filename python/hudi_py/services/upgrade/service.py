@@ -110,7 +110,7 @@ class _VersionChange:
     def __init__(self, context: ServiceContext, to: int, name: str) -> None:
         self._context = replace(context, session=context.session.reread())
         self._config = self._context.session.config
-        self._version_argument = to
+        self._target = to
         self._name = name
         config, wrong = self._config, ""
         if to not in WRITABLE_VERSIONS:
@@ -130,7 +130,7 @@ class _VersionChange:
         return self._context.storage
 
     def run(self, dry_run: bool) -> VersionReport:
-        context, config, to = self._context, self._config, self._version_argument
+        context, config, to = self._context, self._config, self._target
         if config.version == to:
             if not dry_run:
                 with context.locked(self._purpose):
@@ -155,12 +155,12 @@ class _VersionChange:
 
     @property
     def _purpose(self) -> str:
-        return f"{self._name} the table to version {self._version_argument}"
+        return f"{self._name} the table to version {self._target}"
 
     @property
     def _moves_timeline(self) -> bool:
         """Whether the timeline moves to another layout."""
-        return self._config.has_completion_times != TableConfig.of_version(self._version_argument).has_completion_times
+        return self._config.has_completion_times != TableConfig.of_version(self._target).has_completion_times
 
     def _plan_change(self, state: TableState) -> VersionReport:
         """Plans the change.
@@ -169,15 +169,15 @@ class _VersionChange:
             ConfigError, ConflictError, UnsupportedTableError: it cannot be done.
         """
         config = state.config
-        check_keys(config, self._version_argument, self._context.options)
-        changes = changed_properties(config, self._version_argument, self._context.options)
+        check_keys(config, self._target, self._context.options)
+        changes = changed_properties(config, self._target, self._context.options)
         check_not_indexing(state, self._purpose)
         back = "downgrade" if self._name == "upgrade" else "upgrade"
         return VersionReport(
             self._name,
             None,
             source=config.version,
-            target=self._version_argument,
+            target=self._target,
             steps=tuple(self._planned_steps(state)),
             limits=tuple(self._describe_limits(config)),
             undo=f"hudi-py {back} PATH --to {config.version}",
@@ -199,14 +199,14 @@ class _VersionChange:
         if FILES in config.metadata_partitions:
             yield "the metadata table brought to the same version, without indexes that the version does not know"
         if self._moves_timeline:
-            folder = layout_for(with_changes(config, {_LAYOUT: "1" if self._version_argument < 8 else "2"})).folder
+            folder = layout_for(with_changes(config, {_LAYOUT: "1" if self._target < 8 else "2"})).folder
             yield f"{counted(len(timeline.instants), 'instant')} and all archived ones copied to {folder}"
         yield "hoodie.properties replaced: from then on the table has the new version"
         if self._moves_timeline:
             yield f"the files of the old timeline in {timeline.layout.folder} deleted"
 
     def _describe_limits(self, config: TableConfig) -> Iterator[str]:
-        for source, target in steps(config.version, self._version_argument):
+        for source, target in steps(config.version, self._target):
             if target > source:
                 yield f"Apache Hudi before {_FIRST_RELEASES[target]} can no longer read or write the table"
                 undefined = target == 9 and COLUMN_STATS not in read_definitions(self._storage, config)
@@ -222,7 +222,7 @@ class _VersionChange:
             "streams and incremental readers go on from their last time, which may give them the commits of the last "
             "moments again"
         )
-        if self._version_argument >= 8:
+        if self._target >= 8:
             yield "completion times of old commits are the modification times of their files"
             return
         if can_set_modified(self._storage):
@@ -240,7 +240,7 @@ class _VersionChange:
         return config.is_mor and (self._moves_timeline or self._merges_otherwise(config))
 
     def _merges_otherwise(self, config: TableConfig) -> bool:
-        after = with_changes(config, changed_properties(config, self._version_argument, self._context.options))
+        after = with_changes(config, changed_properties(config, self._target, self._context.options))
         try:
             return merge_settings(config) != merge_settings(after)
         except UnsupportedTableError:  # a class of the user's own, which stays
@@ -262,7 +262,7 @@ class _VersionChange:
         clustering = table.plans.of(Action.CLUSTERING, Action.REPLACE_COMMIT)
         if not clustering:
             return True
-        if self._version_argument >= 8 and not self._merges_otherwise(table.config):
+        if self._target >= 8 and not self._merges_otherwise(table.config):
             return False
         raise logs_of_clustering(table, clustering[0].time, self._purpose)
 
@@ -271,11 +271,11 @@ class _VersionChange:
     def _change_version(self, table: LockedTable) -> Copied:
         context, storage = self._context, self._storage
         context.progress.phase(f"{self._name.removesuffix('e')}ing")
-        config = table.session.metadata.convert(table.session, table.timeline, self._version_argument)
+        config = table.session.metadata.convert(table.session, table.timeline, self._target)
         if FILES in config.metadata_partitions:
             own = FolderStorage(storage, METADATA_TABLE)
             own_config = load_table_config(own)
-            if own_config.version != self._version_argument:
+            if own_config.version != self._target:
                 self._change_table(own, own_config)
         copied = self._change_table(storage, config)
         forget_checked(storage)
@@ -283,7 +283,7 @@ class _VersionChange:
 
     def _change_table(self, storage: Storage, config: TableConfig) -> Copied:
         """Changes one table: copies its timeline, replaces its properties, and deletes the old timeline."""
-        changes = changed_properties(config, self._version_argument, self._context.options)
+        changes = changed_properties(config, self._target, self._context.options)
         after, copied = with_changes(config, changes), Copied()
         change = LayoutChange(storage, config, after, self._context.session.zone, self._context.threads)
         moves = config.layout != after.layout

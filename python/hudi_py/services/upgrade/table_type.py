@@ -159,10 +159,10 @@ class _TypeChange:
         old, new = _actions_of(state.config)
         writes = _writes_of(state)
         if writes:
-            yield f"{counted(len(writes), f'instant {old.value}')} of the active timeline copied as {new.value}"
+            yield f"{counted(len(writes), f'{old.value} instant')} of the active timeline copied as {new.value}"
         yield f"{_TYPE} set: from then on the table is {self._to}"
         if writes:
-            yield f"the instants {old.value} deleted"
+            yield f"the {old.value} instants deleted"
 
     def _describe_limits(self, config: TableConfig) -> Iterator[str]:
         if config.is_mor:
