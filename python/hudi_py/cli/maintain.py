@@ -176,17 +176,17 @@ _version_command(
     "change-type",
     examples=["hudi-py change-type /data/trips mor --dry-run", "hudi-py change-type /data/trips COPY_ON_WRITE --yes"],
 )
-@click.argument("type")
+@click.argument("to", metavar="TYPE")
 @dry_run_option
 @yes_option
-def change_type(target: CommandTarget, type: str, dry_run: bool, yes: bool) -> None:
+def change_type(target: CommandTarget, to: str, dry_run: bool, yes: bool) -> None:
     """Make a table copy-on-write (cow) or merge-on-read (mor).
 
     On the way to copy-on-write, logs are compacted first. --dry-run shows what changes and how to go back.
     """
     from hudi_py.cli import services
 
-    services.change_table(target, "change_type", type, dry_run, yes)
+    services.change_table(target, "change_type", to, dry_run, yes)
 
 
 class _AnyService(Documented):
