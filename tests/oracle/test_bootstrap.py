@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,23 @@ def test_by_turns(
     table.clean(options={"hoodie.clean.commits.retained": "1"})
     assert compare(oracle, path) == expected
     assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "mixed"), cases(product(("cow", "mor"), (False, True)), "versions of bootstrapped tables", 1)
+)
+def test_versions_change(oracle: Oracle, tmp_path: Path, kind: str, mixed: bool) -> None:
+    """The metadata table has been compacted at a time made of the bootstrap's."""
+    folder, path = source(tmp_path / "source", "hive"), tmp_path / "t"
+    options = {"hoodie.metadata.compact.max.delta.commits": "1", **(MIXED if mixed else {})}
+    new: dict[str, Any] = {"record_key": "id", "partition_by": "city", "ordering_by": "ts", "table_type": kind}
+    hudi_py.bootstrap(str(path), str(folder), table_version=6, options=options, **new)
+    expected = {f"k{number}": number for number in range(12)}
+    for turn, version in enumerate((9, 8)):
+        table = hudi_py.open_table(str(path))
+        (table.downgrade if turn else table.upgrade)(version)
+        assert compare(oracle, path) == expected
+        oracle.write(path, rows([turn], "oslo", n=100), partition="city")
+        hudi_py.write(str(path), rows([2 + turn], "oslo", n=200), options={"hoodie.write.auto.upgrade": "false"})
+        expected |= {f"k{turn}": 100, f"k{2 + turn}": 200}
+        assert compare(oracle, path) == expected
