@@ -131,6 +131,19 @@ SEQUENCES: dict[str, tuple[Form, list[tuple[str, dict[str, Any]]]]] = {
             ("upsert", {"keys": [("a", 7), B], "inline": False, "small": True, "text": "v", "door": "command"}),
         ],
     ),
+    # logs that version 6 has named, and whose rows are rolled back, stay as they are
+    "an upgrade of logs that are rolled back": (
+        Form("mor", 6),
+        [
+            ("update", {"most": 9}),
+            ("roll_back", {"count": 1}),
+            ("update", {"most": 3}),
+            ("compact", {}),
+            ("delete_where", {"number": 7}),
+            ("change_version", {"to": 9}),
+            ("compact", {}),
+        ],
+    ),
 }
 """Sequences that failed once."""
 

@@ -248,11 +248,16 @@ class Listing:
         timeline = self._source.timeline
         base = parse_base_file_name(name)
         log = None if base is not None else parse_log_file_name(name)
-        if base is not None or log is None or self._source.config.logs_named_by_instant:
-            parsed = base or log
-            return parsed is not None and not timeline.is_committed(parsed.instant)
-        # the name of a version 6 log file does not show who wrote it
-        times = {block.instant_time for block in self._blocks(name)} - self._rolled_back(name, log)
+        if log is None:
+            return base is not None and not timeline.is_committed(base.instant)
+        named = self._source.config.logs_named_by_instant
+        if named and not timeline.is_committed(log.instant):
+            return True
+        times = {block.instant_time for block in self._blocks(name)}
+        if named and log.instant in times:
+            return False
+        # the name of a version 6 log file does not show who wrote it, and upgrades leave it
+        times -= self._rolled_back(name, log)
         return not any(time is not None and timeline.is_committed(InstantTime(time)) for time in times)
 
     @cached_property
