@@ -28,7 +28,6 @@ from hudi_py.merge.versions import KEY as ENTRY_KEY
 from hudi_py.metadata.keys import secondary_keys
 from hudi_py.model.changes import AFTER, BEFORE
 from hudi_py.model.changes import KEY as CHANGED_KEY
-from hudi_py.model.files import BaseFile
 from hudi_py.model.names import BaseFileName, PartitionPath, parse_base_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.partition import path_values
@@ -37,6 +36,7 @@ from hudi_py.read.split import KnownValues, ReadSpec, Split
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
 from hudi_py.storage import FileInfo, FolderStorage, Storage
 from hudi_py.timeline.state import BootstrapSources
+from hudi_py.view.bootstrap import base_file_in
 
 _LOGGED = (BlockType.AVRO, BlockType.PARQUET, BlockType.HFILE, BlockType.DELETE)
 Mask = npt.NDArray[np.bool_]
@@ -81,7 +81,7 @@ class DataFiles:
     def _of_base(
         self, storage: Storage, info: FileInfo, name: BaseFileName, partition: PartitionPath
     ) -> Iterator[pa.Table]:
-        file = BaseFile(partition, name, info.size, self.sources.get((partition, name.file_id)))
+        file = base_file_in(self.sources, partition, name, info.size)
         split = Split(self._spec, partition, name.file_id, file, (), partition_values=self._values(partition))
         with SliceReader(storage, split) as reader:
             for batch in reader.rows():

@@ -13,8 +13,9 @@ from typing import Any
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.hfile import open_hfile
-from hudi_py.model.files import SourceFile
+from hudi_py.model.files import BaseFile, SourceFile
 from hudi_py.model.layout import BOOTSTRAP_INDEX
+from hudi_py.model.names import BaseFileName, PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.records import decode_record
@@ -72,6 +73,12 @@ def load_bootstrap_sources(
             known[info] = {(each.partition, each.file_id): SourceFile(each.source, each.size) for each in mappings}
         found.update(known[info])
     return found
+
+
+def base_file_in(sources: BootstrapSources, partition: PartitionPath, name: BaseFileName, size: int) -> BaseFile:
+    """Returns a base file of `size` bytes; a skeleton has the file with its rows, if `sources` name it."""
+    skeleton = name.instant == METADATA_INSTANT
+    return BaseFile(partition, name, size, sources.get((partition, name.file_id)) if skeleton else None)
 
 
 def has_bootstrap_index(storage: Storage, config: TableConfig) -> bool:

@@ -35,7 +35,7 @@ from hudi_py.timeline.metadata import FileGroup, read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.view.bootstrap import METADATA_INSTANT, load_bootstrap_sources
+from hudi_py.view.bootstrap import base_file_in, load_bootstrap_sources
 from hudi_py.view.lister import Lister, StorageLister
 from hudi_py.view.recorded import (
     RecordedFile,
@@ -370,10 +370,8 @@ class FileSystemView:
             base_name = parse_base_file_name(name)
             if base_name is not None and base_name.extension in extensions and self._counts(base_name.instant):
                 # Several attempts of a task may leave files of one instant: the last one counts
-                source = None
-                if base_name.instant == METADATA_INSTANT:
-                    source = self.sources.get((partition, base_name.file_id))
-                bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size, source)
+                file = base_file_in(self.sources, partition, base_name, info.size)
+                bases[base_name.file_id][base_name.instant] = file
         return bases, logs
 
     def _slices(self, bases: dict[str, BaseFile], logs: list[LogFile], scheduled: str | None) -> list[_Slice]:

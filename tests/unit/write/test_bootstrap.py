@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -379,3 +380,21 @@ def test_versions_change(tmp_path: Path, kind: str, regex: str | None) -> None:
     hudi_py.write(tmp_path / "t", rows([1], "oslo", n=7), options=options)
     assert content(tmp_path / "t") == {**ALL, "k1": (7, "oslo")}
     assert hudi_py.open_table(tmp_path / "t").metadata.verify().ok
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_changes_and_erasures_read_the_source(tmp_path: Path, kind: str) -> None:
+    """A row before its change is in the source, and after a file group was rewritten no longer."""
+    folder, path = source(tmp_path / "source", "hive"), tmp_path / "t"
+    logged = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "op_key_only"}
+    hudi_py.bootstrap(path, folder, table_type=kind, options=logged, **NAMES)  # type: ignore[arg-type]
+    hudi_py.write(path, rows([1], "oslo", n=7))
+    changes = hudi_py.open_table(path).scan(query_type="cdc", begin="00000000000001").to_table().to_pylist()
+    (change,) = [row for row in changes if row["op"] == "u"]
+    assert (json.loads(change["before"])["n"], json.loads(change["after"])["n"]) == (1, 7)
+    table = hudi_py.open_table(path)
+    if kind == "mor":
+        table.compact(options={"hoodie.compact.inline.max.delta.commits": "1"})
+    report = hudi_py.open_table(path).erase(keys=["k1", "k2"])
+    assert report.complete
+    assert content(path) == {key: value for key, value in ALL.items() if key not in ("k1", "k2")}

@@ -45,7 +45,7 @@ from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex, co
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStatsCheck, files_beside, files_of_slice
 from hudi_py.metadata_write.partitions.record_index import in_order, key_reader
 from hudi_py.metadata_write.table.source import TableSource
-from hudi_py.model.files import BaseFile, FileSlice, LogFile
+from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.operation import Operation
@@ -53,7 +53,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import column_of, type_at, values_at
 from hudi_py.timeline.state import BootstrapSources
 from hudi_py.transaction.protocols import TableChange
-from hudi_py.view.bootstrap import METADATA_INSTANT
+from hudi_py.view.bootstrap import base_file_in
 from hudi_py.write.settings import filter_config
 
 STATS_KIND: Final = "column_stats"
@@ -134,8 +134,8 @@ class ExpressionFiles:
         if log is not None and log.cdc:
             return
         if base is not None:
-            rows_in = self.sources.get((partition, base.file_id)) if base.instant == METADATA_INSTANT else None
-            slice_ = FileSlice(partition, base.file_id, base.instant, BaseFile(partition, base, file.size, rows_in))
+            base_file = base_file_in(self.sources, partition, base, file.size)
+            slice_ = FileSlice(partition, base.file_id, base.instant, base_file)
         elif log is not None:
             slice_ = FileSlice(partition, log.file_id, log.instant, None, (LogFile(partition, log, file.size),))
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 from hudi_py.errors import ConfigError, CorruptFileError, HistoryCleanedError, UnsupportedTableError
@@ -16,7 +17,9 @@ from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, par
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import Change, InferenceCase
 from hudi_py.timeline.commits import Commit, InstantRange, read_commits
+from hudi_py.timeline.state import BootstrapSources
 from hudi_py.view import FileSystemView
+from hudi_py.view.bootstrap import base_file_in, load_bootstrap_sources
 
 _YIELDS_CHANGES = frozenset(
     {
@@ -262,6 +265,11 @@ class Inference:
                         value[stat.partition_path, stat.file_id].append(written)
         return value
 
+    @cached_property
+    def _sources(self) -> BootstrapSources:
+        seen = self._snapshot
+        return load_bootstrap_sources(seen.storage, seen.config, seen.bootstrap)
+
     def _slices(self, partition: PartitionPath, file_id: FileId) -> list[FileSlice]:
         return self._files_view().slices_of(partition, file_id)
 
@@ -272,7 +280,7 @@ class Inference:
         parsed = parse_base_file_name(name)
         if parsed is None:
             raise CorruptFileError(f"Cannot read the changes of {self._uri}: a commit names {name!r} as base file")
-        return BaseFile(partition, parsed, size)
+        return base_file_in(self._sources, partition, parsed, size)
 
     def _cleaned(self, commit: Commit, what: str) -> HistoryCleanedError:
         return HistoryCleanedError(

@@ -14,9 +14,10 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.pending_plans import PendingPlans, check_partition, read_plan
 from hudi_py.timeline.plans import CompactionOperation
+from hudi_py.timeline.state import BootstrapSources
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import request, requested_path
-from hudi_py.view.bootstrap import METADATA_INSTANT, load_bootstrap_sources
+from hudi_py.view.bootstrap import METADATA_INSTANT, base_file_in, load_bootstrap_sources
 
 PlanT = TypeVar("PlanT")
 UnitT = TypeVar("UnitT")
@@ -97,11 +98,10 @@ def slice_of(
         if base_name is None or base_name.file_id != operation.file_id:
             raise _misnamed_error(storage, operation, operation.base_file, do)
         size = _size_of(storage, join_path(partition, operation.base_file), sizes, do)
-        source = None
+        sources: BootstrapSources = {}
         if base_name.instant == METADATA_INSTANT:
             sources = load_bootstrap_sources(storage, context.session.config, context.session.bootstrap)
-            source = sources.get((partition, base_name.file_id))
-        base = BaseFile(partition, base_name, size, source)
+        base = base_file_in(sources, partition, base_name, size)
     logs = []
     for name in operation.log_files:
         log = parse_log_file_name(name)
