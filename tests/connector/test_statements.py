@@ -92,7 +92,7 @@ def test_merges_where_keys_are_generated(spark: SparkSession, path: str) -> None
 
 
 def test_refusals_are_those_of_the_core(spark: SparkSession, path: str) -> None:
-    with pytest.raises(TableNotFoundError, match="Cannot delete the table at .*: there is none"):
+    with pytest.raises(TableNotFoundError, match="Cannot delete the table at .*: there is no table"):
         delete_from(spark, path, "id = 1")
     make(path)
     before = hudi_py.open_table(path).history().to_pylist()
