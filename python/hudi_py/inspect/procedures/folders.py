@@ -14,6 +14,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.inspect.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text, shown_path
 from hudi_py.schema.patterns import matching_paths
 from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage.tree import list_folders
 
 _WILDCARDS: Final = frozenset("*?[{\\")
 _UNITS: Final = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
@@ -81,15 +82,14 @@ def _content(storage: Storage, entry: FileInfo) -> _Content:
         files = list(storage.walk(entry.path))
         folders = {entry.path} | {above for info in files for above in _folders_of(info.path, entry.path)}
         return _Content(len(folders), len(files), sum(info.size for info in files))
-    num_folders, sizes, folders_left = 0, list[int](), [entry.path]
-    while folders_left:
-        num_folders += 1
-        for info in storage.list(folders_left.pop()):
-            if info.is_dir:
-                folders_left.append(info.path)
-            else:
-                sizes.append(info.size)
-    return _Content(num_folders, len(sizes), sum(sizes))
+    tree = [
+        children
+        for _, children in list_folders(
+            storage, lambda _, children: [info.path for info in children if info.is_dir], entry.path
+        )
+    ]
+    sizes = [info.size for children in tree for info in children if not info.is_dir]
+    return _Content(len(tree), len(sizes), sum(sizes))
 
 
 def _folders_of(path: str, top: str) -> Iterator[str]:
