@@ -22,7 +22,7 @@ from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.layout import BUCKET_INDEX, PARTITION_METAFILE, SCHEMAS
-from hudi_py.model.names import PartitionPath, join_path
+from hudi_py.model.names import NULL_PARTITION, PartitionPath, join_path
 from hudi_py.model.words import Spoken, counted, show_bytes
 from hudi_py.progress import Progress
 from hudi_py.read import make_scan
@@ -42,7 +42,6 @@ from hudi_py.timeline.times import epoch_ms, table_zone
 FORMATS: Final = ("hudi", "parquet")
 _CHUNK: Final = 8 << 20
 _SUCCESS: Final = "_SUCCESS"
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _OF_METADATA: Final = ("hoodie.table.metadata.partitions", "hoodie.table.index.defs.path")
 """Properties, and prefixes of some, about the metadata table."""
 _KEPT_ACTIONS: Final = WRITE_ACTIONS | {Action.ROLLBACK, Action.RESTORE}
@@ -357,7 +356,7 @@ class _Written:
             mask = (
                 pc.is_null(table[name]) if value is None else pc.equal(table[name], pa.scalar(value, table[name].type))
             )
-            yield f"{name}={_NULL if value is None else quote(str(value), safe='')}", table.filter(mask)
+            yield f"{name}={NULL_PARTITION if value is None else quote(str(value), safe='')}", table.filter(mask)
 
 
 class ExportMethods(ABC):
@@ -399,8 +398,7 @@ class ExportMethods(ABC):
             storage = open_beside(self._storage, path_text(target))
         else:
             storage = open_storage(target, storage_options)
-        progress = Progress.on_terminal("export")
-        try:
+        with Progress.on_terminal("export") as progress:
             return export_table(
                 *(state, storage, self._options),
                 format=format,
@@ -409,8 +407,6 @@ class ExportMethods(ABC):
                 dry_run=dry_run,
                 progress=progress,
             )
-        finally:
-            progress.close()
 
     @abstractmethod
     def _state_as_of(self, as_of: Moment | None) -> tuple[TableState, InstantTime | None]:
