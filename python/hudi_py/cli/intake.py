@@ -22,7 +22,7 @@ from hudi_py.cli.export import format_of
 from hudi_py.cli.rows import TableCreation
 from hudi_py.cli.screen import Screen
 from hudi_py.errors import SchemaMismatchError, TableNotFoundError
-from hudi_py.model.words import Spoken, counted, show_bytes
+from hudi_py.model.words import Spoken, capitalised, counted, show_bytes
 from hudi_py.schema import META_FIELDS
 from hudi_py.table import Table
 from hudi_py.write.result import WriteResult
@@ -379,5 +379,5 @@ def erase(target: CommandTarget, asked: ErasureRequest, dry_run: bool, yes: bool
 
 def _show(screen: Screen, found: Spoken) -> None:
     first, *more = str(found).splitlines()
-    for line in (first[:1].upper() + first[1:], *more):
+    for line in (capitalised(first), *more):
         screen.line(line, hang=len(line) - len(line.lstrip()) + 2)

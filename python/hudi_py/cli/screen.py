@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import click
 import pyarrow as pa
@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hudi_py.cli.failure import fail, worst
-from hudi_py.model.words import visible, visible_json
+from hudi_py.model.words import capitalised, visible, visible_json
 
 _TABLE: Final[ContextVar[str]] = ContextVar("table", default="")
 """The path of the current table, if a command has several."""
@@ -46,6 +46,12 @@ class ScreenColumn:
 
 def number(name: str) -> ScreenColumn:
     return ScreenColumn(name, right=True, keep=True)
+
+
+class Reported(Protocol):
+    """A result; its text is a sentence without a capital and a full stop."""
+
+    def to_dict(self) -> dict[str, Any]: ...
 
 
 class Screen:
@@ -87,6 +93,13 @@ class Screen:
             )
         for each in lines:
             self._print(Text(each, style))
+
+    def report(self, result: Reported, *, as_json: bool) -> None:
+        """Prints what was done, as a sentence or as JSON."""
+        if as_json:
+            self.json(result.to_dict())
+        else:
+            self.line(f"{capitalised(str(result))}.")
 
     def note(self, text: str) -> None:
         """Prints a remark about the output: below it on a terminal, otherwise on standard error."""

@@ -192,12 +192,7 @@ def agreed(target: CommandTarget, undone: Undone, dry_run: bool, yes: bool) -> b
 
 def report(target: CommandTarget, found: ServiceReport) -> None:
     """Reports what a service did."""
-    screen = Screen()
-    if target.as_json:
-        screen.json(found.to_dict())
-        return
-    text = str(found)
-    screen.line(text[:1].upper() + text[1:] + ".")
+    Screen().report(found, as_json=target.as_json)
 
 
 def create_index(

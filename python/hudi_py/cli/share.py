@@ -103,12 +103,7 @@ def export(
 
     table = target.open()
     found = table.export(to, format=form, as_of=as_of, partition_by=partition_by, dry_run=dry_run)
-    screen = Screen()
-    if target.as_json:
-        screen.json(found.to_dict())
-    else:
-        text = str(found)
-        screen.line(text[:1].upper() + text[1:] + ".")
+    Screen().report(found, as_json=target.as_json)
 
 
 @_GROUP.group("iceberg")
@@ -158,12 +153,7 @@ def publish(
         location=location,
         max_snapshots=max_snapshots,
     )
-    screen = Screen()
-    if target.as_json:
-        screen.json(published.to_dict())
-    else:
-        text = str(published)
-        screen.line(text[:1].upper() + text[1:] + ".")
+    Screen().report(published, as_json=target.as_json)
 
 
 @table_command(iceberg, "unpublish", examples=["hudi-py iceberg unpublish /data/trips --yes"])

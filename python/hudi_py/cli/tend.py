@@ -13,7 +13,7 @@ from hudi_py.cli.declare import CommandTarget
 from hudi_py.cli.failure import code_of, worst
 from hudi_py.cli.screen import Screen, ScreenColumn, number
 from hudi_py.errors import first_line
-from hudi_py.model.words import counted, show_bytes, show_duration
+from hudi_py.model.words import capitalised, counted, show_bytes, show_duration
 from hudi_py.tending import Budget, TendedService, TendedTable, TendReport
 
 _STYLES = {"done": "green", "failed": "red", "busy": "yellow", "left": "dim", "interrupted": "yellow"}
@@ -129,5 +129,4 @@ def _sum_up(screen: Screen, report: TendReport) -> None:
         screen.line()
     for folder in report.not_searched:
         screen.note(f"Not examined: {folder}")
-    text = str(report)
-    screen.line(f"{text[:1].upper()}{text[1:]}." + (" Nothing was changed." if report.dry_run else ""))
+    screen.line(f"{capitalised(str(report))}." + (" Nothing was changed." if report.dry_run else ""))

@@ -22,7 +22,7 @@ from hudi_py.interop.iceberg.metadata import current_snapshot
 from hudi_py.interop.iceberg.publication import VIEW, Settings, publish_table, unpublish_table
 from hudi_py.interop.iceberg.target import BesideTable
 from hudi_py.metadata_write.maintenance.rebuild import rebuild
-from hudi_py.model.words import counted
+from hudi_py.model.words import capitalised, counted
 from hudi_py.read.request import key_texts
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
@@ -202,17 +202,17 @@ class _Erasure:
         service = Compaction(always=True, groups=self.prepared.groups)
         done = service.schedule_and_run(self.context)
         if done.instant is not None:
-            yield ErasureStep("compaction", done.instant, _as_sentence(str(done)))
+            yield ErasureStep("compaction", done.instant, capitalised(str(done)))
 
     def _clean(self) -> Iterator[ErasureStep]:
         context, service = self.context, Cleaning(groups=self.prepared.groups)
         for instant in pending_instants(service, context):
             done = execute_all(service, context, service.begin(context, instant))
-            yield ErasureStep("clean", done.instant, _as_sentence(str(done)))
+            yield ErasureStep("clean", done.instant, capitalised(str(done)))
         done = service.schedule_and_run(context)
         if done.instant is not None:
             self.failed += done.failed
-            yield ErasureStep("clean", done.instant, _as_sentence(str(done)))
+            yield ErasureStep("clean", done.instant, capitalised(str(done)))
 
     def _indexes(self, names: tuple[str, ...]) -> ErasureStep:
         built = rebuild(self.context, names=names)
@@ -231,10 +231,6 @@ class _Erasure:
         settings = Settings(base_files_only, location, self.context.options.get(interop_config.ICEBERG_SNAPSHOTS))
         publish_table(storage, again, settings, self.context.options.values)
         yield ErasureStep("iceberg", None, f"Published to Iceberg anew; {counted(removed, 'file')} of before removed")
-
-
-def _as_sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _utc_now() -> str:

@@ -95,3 +95,8 @@ def visible_lines(text: str) -> str:
 def visible_json(text: str) -> str:
     """Renders JSON with JSON escapes for the characters that `visible` escapes; they occur only inside strings."""
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def capitalised(text: str) -> str:
+    """Returns a text with its first letter as a capital, and the rest as it is."""
+    return text[:1].upper() + text[1:]
