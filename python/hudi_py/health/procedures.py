@@ -160,7 +160,7 @@ def _migrate_metafiles(call: RepairCall, given: Given) -> Rows:
         if config.base_file_extension != "parquet":
             raise ConfigError(
                 f"Cannot migrate the partition metafiles of {storage.uri}: its base files are "
-                f"{config.base_file_extension} files; supported are parquet files"
+                f"{config.base_file_extension} files; supported: parquet"
             )
         old = replace(config, properties={**config.properties, _BASE_FORMAT: "false"})
         new = replace(config, properties={**config.properties, _BASE_FORMAT: "true"})

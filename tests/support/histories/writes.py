@@ -197,7 +197,7 @@ class Writes(Queries):
         result = self._served(door, "run", "ttl", "--yes", options=options, run=lambda table: table.ttl().to_dict())
         if result is not None:
             done = Done(result["instant"], result["completion_time"])
-            if done.instant is None:  # a bootstrap tells nothing of when its partitions were written
+            if done.instant is None:  # the time of a bootstrap does not say when the rows were written
                 gone = [key for key in gone if not is_special(self.now.rows[key]["at"])]
             self._record(done, {}, gone, replaces=True)
 
