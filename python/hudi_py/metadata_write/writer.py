@@ -64,7 +64,7 @@ from hudi_py.metadata_write.table.create import (
 )
 from hudi_py.metadata_write.table.delta import write_delta
 from hudi_py.metadata_write.table.session import delta_commit, open_metadata_session
-from hudi_py.metadata_write.table.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource, schema_text
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import visible
@@ -438,9 +438,8 @@ class MetadataTableWriter:
         state = session.state(timeline)
         own = change.commit.extra.get("schema") if change is not None and change.commit is not None else None
         found = table_schema_of(json.loads(own), state.config) if own else resolve_table_schema(state)
-        schema = json.dumps(found.stored_avro) if found is not None else ""
         view = load_view(state, metadata_lister(state, own_view)[0])
-        return TableSource(state.storage, state.config, timeline, view, schema, self.options)
+        return TableSource(state.storage, state.config, timeline, view, schema_text(found), self.options)
 
     def _records(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """The action's changes to each partition that the table has or that is being created."""

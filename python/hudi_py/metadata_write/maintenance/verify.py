@@ -6,7 +6,6 @@ storage, statistics and filters by reading footers and logs, the record index by
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
@@ -30,7 +29,7 @@ from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.registry import maintained, maintained_names, partition_of
 from hudi_py.metadata_write.table.create import lost_files
 from hudi_py.metadata_write.table.delta import GroupBuffer, GroupKey
-from hudi_py.metadata_write.table.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource, schema_text
 from hudi_py.model.names import nested_partitions
 from hudi_py.model.words import Spoken, counted
 from hudi_py.progress import Progress
@@ -190,8 +189,7 @@ def source_of(
 
 
 def _source(state: TableState, options: Options, *, read_damaged: bool) -> TableSource:
-    schema = resolve_table_schema(state)
-    text = json.dumps(schema.stored_avro) if schema is not None else ""
+    text = schema_text(resolve_table_schema(state))
     view = load_view(state, read_damaged=read_damaged)
     return TableSource(state.storage, state.config, state.timeline, view, text, options)
 

@@ -6,7 +6,6 @@ Sources: `HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords`, `convert
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from hudi_py.metadata_write.encoding.records import COLUMN_STATS_RECORD, Combine
 from hudi_py.metadata_write.encoding.stats_values import removal_values, stats_values
 from hudi_py.metadata_write.partitions.base import Listing, MetadataPartition, RecordCheck, listed, unset
 from hudi_py.metadata_write.partitions.named import columns_of, source_fields, version_of
-from hudi_py.metadata_write.table.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource, schema_text
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
@@ -202,7 +201,7 @@ class ColumnStats(MetadataPartition):
         if noted is None or found is None or found.evolves_on_read:
             return False
         version = 1 if version_of(definitions, COLUMN_STATS, state.config) == "V1" else 2
-        columns = _columns(state.config, json.dumps(found.stored_avro), options, version)
+        columns = _columns(state.config, schema_text(found), options, version)
         return not {column.name for column in columns} <= set(noted)
 
 

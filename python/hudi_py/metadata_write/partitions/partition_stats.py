@@ -12,7 +12,6 @@ Sources: `HoodieTableMetadataUtil.convertMetadataToPartitionStatRecords`, `conve
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,7 +52,7 @@ from hudi_py.metadata_write.partitions.column_stats import (
     shown_range,
     stats_records,
 )
-from hudi_py.metadata_write.table.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource, schema_text
 from hudi_py.model.files import FileSlice
 from hudi_py.model.layout import SCHEMAS
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
@@ -339,7 +338,7 @@ def _apart(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:
 def _retyped(source: TableSource, kept: KeptStatistics) -> bool:
     """Whether the commit changes the type of a column with statistics."""
     before = resolve_table_schema(source)
-    if before is None or (text := json.dumps(before.stored_avro)) == source.schema_json:
+    if before is None or (text := schema_text(before)) == source.schema_json:
         return False
     former = {column.name: column for column in KeptStatistics.of(replace(source, schema_json=text)).columns}
     return any(former.get(column.name, column) != column for column in kept.columns)

@@ -54,7 +54,7 @@ from hudi_py.metadata_write.table.create import (
 )
 from hudi_py.metadata_write.table.delta import FED, begin_delta, complete_delta, listed_groups
 from hudi_py.metadata_write.table.session import delta_commit, open_metadata_session
-from hudi_py.metadata_write.table.source import TableSource
+from hudi_py.metadata_write.table.source import TableSource, schema_text
 from hudi_py.model.instant import Action, InstantTime, State
 from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.names import join_path, parse_base_file_name
@@ -325,7 +325,13 @@ class BesideWriters:
             )
         options = as_defined(session.storage, session.config, self.options)
         return TableSource(
-            state.storage, state.config, timeline, view, _read_schema(state), options, needs_unique_keys=True
+            state.storage,
+            state.config,
+            timeline,
+            view,
+            schema_text(resolve_table_schema(state)),
+            options,
+            needs_unique_keys=True,
         )
 
     def _read_now(self, session: TableSession, timeline: Timeline, opened: OpenedPartitions) -> TableSource:
@@ -333,7 +339,11 @@ class BesideWriters:
         state = session.state(timeline)
         view = load_view(state, metadata_lister(state)[0])
         return replace(
-            opened.source, config=state.config, timeline=timeline, view=view, schema_json=_read_schema(state)
+            opened.source,
+            config=state.config,
+            timeline=timeline,
+            view=view,
+            schema_json=schema_text(resolve_table_schema(state)),
         )
 
 
@@ -368,11 +378,6 @@ def building_only(config: TableConfig, names: Collection[str]) -> TableConfig:
     if {*names} == {*config.metadata_partitions_inflight}:
         return config
     return replace(config, properties={**config.properties, INFLIGHT_KEY: ",".join(sorted(names))})
-
-
-def _read_schema(state: TableState) -> str:
-    found = resolve_table_schema(state)
-    return json.dumps(found.stored_avro) if found is not None else ""
 
 
 def _listed_names(config: TableConfig) -> Mapping[str, tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,11 +17,17 @@ from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.table import MetadataTable, open_metadata
 from hudi_py.model.instant import WRITE_ACTIONS
 from hudi_py.timeline.state import TableState
+from hudi_py.timeline.table_schema import TableSchema
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import FileSystemView
 
 _MAX_FILES: Final = 1024
 """Number of files whose ranges are cached."""
+
+
+def schema_text(schema: TableSchema | None) -> str:
+    """Returns the schema that a table stores as JSON, as a source has it; empty if there is none."""
+    return "" if schema is None else json.dumps(schema.stored_avro)
 
 
 @dataclass(frozen=True)
