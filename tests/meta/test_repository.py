@@ -37,8 +37,6 @@ MACHINE_PATHS: Final = re.compile(
 NO_VERB: Final = re.compile(
     r"(The|An?|Whether|What|Which|Those|That|How|As|All|Each|Every|Some|None|Where|By|In|For|Of|To|At|On|From|With(out)?)\b"
 )
-# Packages whose docstrings do not follow that rule yet.
-NOUNS: Final = [["metadata_write"]]
 UNFINISHED: Final = re.compile(
     r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "raise NotImplemented" + "Error")) + r")\b"
 )
@@ -152,7 +150,6 @@ def test_docstrings_of_functions_begin_with_a_verb() -> None:
     found = [
         f"{module.shown}:{node.lineno} {node.name}"
         for module in MODULES
-        if module.name.split(".")[1:2] not in NOUNS
         for node in ast.walk(module.tree)
         if isinstance(node, ast.FunctionDef)
         if not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)

@@ -89,7 +89,7 @@ class MetadataTableWriter:
     options: Options = DEFAULTS
 
     def __post_init__(self) -> None:
-        """Raises ConfigError if options contradict each other, or for an unknown time zone."""
+        """Checks the options. Raises ConfigError if they contradict each other, or for an unknown time zone."""
         indexes_config.check_metadata(self.options)
         option = indexes_config.EXPRESSION_INDEX_ZONE
         try:
@@ -113,7 +113,7 @@ class MetadataTableWriter:
         if self._drops:
             DropMetadata(self.options.get(DROP_INDEXES)).check(session, rolled_back)
             return
-        foreign = self._foreign(session.storage, session.config)
+        foreign = self._foreign_partitions(session.storage, session.config)
         if not foreign or self.options.get(DROP_INDEXES):
             return
         if not rolled_back or not self._can_undo(session, rolled_back):
@@ -145,11 +145,11 @@ class MetadataTableWriter:
             if schema is not None and schema.evolves_on_read:
                 wanted -= short_lived
         if FILES in config.metadata_partitions:
-            own = self._recovered(session.at(config), timeline)
+            own = self._recover_table(session.at(config), timeline)
             if own is None:
                 wanted.update(config.metadata_partitions)
-                config = self._discard(storage, config, wanted)
-            elif outgrown := self._outgrown(session.at(config).state(timeline), wanted):
+                config = self._discard_table(storage, config, wanted)
+            elif outgrown := self._outgrown_partitions(session.at(config).state(timeline), wanted):
                 config = drop_partitions(storage, config, outgrown, to_make=True)
                 wanted.update(outgrown)
         if FILES not in wanted:
@@ -158,9 +158,9 @@ class MetadataTableWriter:
             # a service builds the others; those that were begun under the lock are completed
             wanted &= {FILES, *config.metadata_partitions, *config.metadata_partitions_to_make}
         else:
-            config, named = self._named(session.at(config), timeline, wanted)
+            config, named = self._define_named(session.at(config), timeline, wanted)
             wanted.update(named)
-        return self._completed(session.at(config), timeline, own, wanted)
+        return self._create_missing(session.at(config), timeline, own, wanted)
 
     def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
         """See `MetadataWriter.record`."""
@@ -169,7 +169,7 @@ class MetadataTableWriter:
         storage, config = session.storage, session.config
         dropped: tuple[str, ...] = ()
         if change.action not in (Action.ROLLBACK, Action.RESTORE):
-            dropped = self._foreign(storage, config) if self.options.get(DROP_INDEXES) else ()
+            dropped = self._foreign_partitions(storage, config) if self.options.get(DROP_INDEXES) else ()
             config = self._without_foreign(storage, config)
         if change.commit is not None and LATEST_SCHEMA_KEY in change.commit.extra:
             gone = _without_evolution({*config.metadata_partitions, *config.metadata_partitions_to_make})
@@ -182,17 +182,17 @@ class MetadataTableWriter:
             _log.info("finished what a killed process left in %s", own.storage.uri)
             own_timeline = own.timeline()
         if change.action in (Action.ROLLBACK, Action.RESTORE):
-            undone = self._undo(own, own_timeline, change)
+            undone = self._undo_commits(own, own_timeline, change)
             if undone is None:
-                foreign = self._foreign(storage, config)
-                remade = self._remake(session.at(config), timeline, change)
+                foreign = self._foreign_partitions(storage, config)
+                remade = self._rebuild_table(session.at(config), timeline, change)
                 if remade is None:
                     return MetadataUpdate(foreign)
-                return MetadataUpdate(foreign, partial(self._maintain, remade, remade.timeline()))
+                return MetadataUpdate(foreign, partial(self._run_maintenance, remade, remade.timeline()))
             own_timeline = undone
             if change.action is Action.ROLLBACK and own.config.has_completion_times:
                 # only its own delta commit recorded the files of the rolled-back instant
-                return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline))
+                return MetadataUpdate(dropped, partial(self._run_maintenance, own, own_timeline))
         if delta_commit(own_timeline, change.instant) is not None:
             # recorded by an attempt that did not complete the action, possibly with other files
             undo(own, own_timeline, change.instant, None)
@@ -201,13 +201,13 @@ class MetadataTableWriter:
         building = fed(session.at(config), timeline, own)
         config = building_only(config, building)
         written: dict[str, bytes] = {}
-        source = self._without_outdated(self._source(session.at(config), timeline, change, own_view))
+        source = self._without_outdated(self._table_source(session.at(config), timeline, change, own_view))
         try:
             own_timeline = write_delta(
                 own,
                 own_view,
                 change.instant,
-                self._records(source, change),
+                self._changed_records(source, change),
                 new_groups=self.options.get(indexes_config.RECORD_INDEX_MIN_GROUPS),
                 building=building,
                 written=written,
@@ -218,11 +218,11 @@ class MetadataTableWriter:
             return self._drop_damaged(session.storage, config, dropped, f": {error}")
         if source.view.lister.is_storage:  # its file records could not be read, as a warning has said
             return self._drop_damaged(session.storage, config, dropped)
-        self._define(source)
+        self._update_definitions(source)
         _log.debug(
             "recorded %s in the metadata table: %s", change.instant, ", ".join(sorted(config.metadata_partitions))
         )
-        return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline, written=written))
+        return MetadataUpdate(dropped, partial(self._run_maintenance, own, own_timeline, written=written))
 
     def convert(self, session: TableSession, timeline: Timeline, version: int) -> TableConfig:
         """See `MetadataWriter.convert`."""
@@ -233,10 +233,10 @@ class MetadataTableWriter:
             drop_metadata_table(storage, drop_indexes=self.options.get(DROP_INDEXES))
             return load_table_config(storage)
         if FILES not in there:
-            return self._discard(storage, config, config.metadata_partitions_to_make)
-        own = self._recovered(session, timeline)
+            return self._discard_table(storage, config, config.metadata_partitions_to_make)
+        own = self._recover_table(session, timeline)
         if own is None:
-            return self._discard(storage, config, there)
+            return self._discard_table(storage, config, there)
         target, definitions = TableConfig.of_version(version), read_definitions(storage, config)
         gone = with_dependants(partitions_unknown_to(version, definitions, there), there)
         if gone:
@@ -250,7 +250,7 @@ class MetadataTableWriter:
         if own.config.logs_named_by_instant != target.logs_named_by_instant and not compact_whole(
             own, timeline, self.options
         ):
-            return self._discard(storage, config, config.metadata_partitions)
+            return self._discard_table(storage, config, config.metadata_partitions)
         return config
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
@@ -268,7 +268,7 @@ class MetadataTableWriter:
             indexes_config.METADATA_AUTO_DELETE_PARTITIONS
         )
 
-    def _maintain(
+    def _run_maintenance(
         self,
         own: TableSession,
         own_timeline: Timeline,
@@ -284,16 +284,16 @@ class MetadataTableWriter:
         except Exception as error:  # of any kind: the action is completed, and the next one tries again
             _log.warning("the services of %s are left to the next write: %s", own.storage.uri, error)
 
-    def _foreign(self, storage: Storage, config: TableConfig) -> tuple[str, ...]:
-        """Partitions of the table that hudi-py does not maintain."""
+    def _foreign_partitions(self, storage: Storage, config: TableConfig) -> tuple[str, ...]:
+        """Returns the partitions of the table that hudi-py does not maintain."""
         there = tuple(dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_inflight)))
         known = maintained_names(storage, config, there)
         return tuple(name for name in there if name not in known)
 
-    def _named(
+    def _define_named(
         self, session: TableSession, timeline: Timeline, later: Collection[str]
     ) -> tuple[TableConfig, tuple[str, ...]]:
-        """Defines the indexes that the options name unless their columns have them. Returns the properties, and the
+        """Defines the indexes that the options name, unless their columns have one. Returns the properties, and the
         partitions to make. A table without commits gets them with the next write."""
         storage, config = session.storage, session.config
         asked = asked_indexes(self.options, partial(read_definitions, storage, config))
@@ -309,13 +309,13 @@ class MetadataTableWriter:
         return config, tuple(made)
 
     def _without_foreign(self, storage: Storage, config: TableConfig) -> TableConfig:
-        foreign = self._foreign(storage, config) if self.options.get(DROP_INDEXES) else ()
+        foreign = self._foreign_partitions(storage, config) if self.options.get(DROP_INDEXES) else ()
         if not foreign:
             return config
         return drop_partitions(storage, config, foreign)
 
-    def _recovered(self, session: TableSession, timeline: Timeline) -> TableSession | None:
-        """The metadata table with unfinished work cleared; None if it is unusable."""
+    def _recover_table(self, session: TableSession, timeline: Timeline) -> TableSession | None:
+        """Returns the metadata table with unfinished work cleared; None if it is unusable."""
         try:
             own = open_metadata_session(session)
             own_timeline = own.timeline()
@@ -334,8 +334,8 @@ class MetadataTableWriter:
             return None
         return own
 
-    def _outgrown(self, state: TableState, wanted: Collection[str]) -> tuple[str, ...]:
-        """The partitions that lack what the options ask for, so that they must be rebuilt."""
+    def _outgrown_partitions(self, state: TableState, wanted: Collection[str]) -> tuple[str, ...]:
+        """Returns the partitions that lack what the options ask for, so that they must be rebuilt."""
         there = state.config.metadata_partitions
         short = [
             each.name for each in maintained(there) if each.name in wanted and each.falls_short(state, self.options)
@@ -359,7 +359,7 @@ class MetadataTableWriter:
             return source
         return replace(source, config=drop_partitions(source.storage, source.config, outdated, to_make=True))
 
-    def _discard(self, storage: Storage, config: TableConfig, to_make: Collection[str]) -> TableConfig:
+    def _discard_table(self, storage: Storage, config: TableConfig, to_make: Collection[str]) -> TableConfig:
         """Drops the metadata table; some of its partitions are rebuilt next."""
         names = [partition.name for partition in maintained(maintained_names(storage, config, tuple(to_make)))]
         config = define_first(storage, config, self.options, names)
@@ -373,10 +373,10 @@ class MetadataTableWriter:
         warnings.warn(
             f"The metadata table of {config.name!r} is damaged, and the next write rebuilds it{why}", stacklevel=2
         )
-        self._discard(storage, config, {*config.metadata_partitions, *config.metadata_partitions_to_make})
+        self._discard_table(storage, config, {*config.metadata_partitions, *config.metadata_partitions_to_make})
         return MetadataUpdate(dropped)
 
-    def _completed(
+    def _create_missing(
         self, session: TableSession, timeline: Timeline, own: TableSession | None, wanted: Collection[str]
     ) -> TableConfig:
         """Creates the partitions that are wanted and missing."""
@@ -405,11 +405,12 @@ class MetadataTableWriter:
             config = note_to_make(storage, names)
         for partition in made:
             own = create_metadata_table(session.at(config)) if own is None else own
-            config = initialise(own, self._source(session.at(config), timeline, None), partition)
+            config = initialise(own, self._table_source(session.at(config), timeline, None), partition)
         return config
 
     def _lacks_files(self, session: TableSession, timeline: Timeline) -> bool:
-        """Whether data files are lost. If so, warns that the metadata table is not created until they are restored."""
+        """Returns whether data files are lost. If so, warns that the metadata table is not created until they are
+        restored."""
         lost = lost_files(session.view(timeline)) if timeline.write_completed else ()
         if lost:
             more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
@@ -428,7 +429,7 @@ class MetadataTableWriter:
                 "and the table has commits; remove the option, or write with hoodie.metadata.enable=false"
             )
 
-    def _source(
+    def _table_source(
         self,
         session: TableSession,
         timeline: Timeline,
@@ -441,8 +442,8 @@ class MetadataTableWriter:
         view = load_view(state, metadata_lister(state, own_view)[0])
         return TableSource(state.storage, state.config, timeline, view, schema_text(found), self.options)
 
-    def _records(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """The action's changes to each partition that the table has or that is being created."""
+    def _changed_records(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
+        """Yields the action's changes to each partition that the table has or that is being created."""
         config = source.config
         there = (*config.metadata_partitions, *config.metadata_partitions_inflight)
         undoing = change.action in (Action.ROLLBACK, Action.RESTORE)
@@ -450,7 +451,7 @@ class MetadataTableWriter:
             records = partition.changes_of_undoing if undoing else partition.changes
             yield from records(source, change)
 
-    def _define(self, source: TableSource) -> None:
+    def _update_definitions(self, source: TableSource) -> None:
         """Updates index definitions that the commit has changed: columns with statistics."""
         config = source.config
         for partition in maintained(config.metadata_partitions):
@@ -465,7 +466,7 @@ class MetadataTableWriter:
         own_timeline = own.timeline()
         return all(can_undo(own.storage, own_timeline, instant) for instant in instants)
 
-    def _undo(self, own: TableSession, own_timeline: Timeline, change: TableChange) -> Timeline | None:
+    def _undo_commits(self, own: TableSession, own_timeline: Timeline, change: TableChange) -> Timeline | None:
         """Rolls back the delta commits of rolled-back instants, newest first. Returns the metadata table's timeline
         afterwards; None, with nothing changed, if that is not enough."""
         targets = sorted(set(change.rolled_back), reverse=True)
@@ -476,7 +477,7 @@ class MetadataTableWriter:
             own_timeline = own.timeline()
         return own_timeline
 
-    def _remake(self, session: TableSession, timeline: Timeline, change: TableChange) -> TableSession | None:
+    def _rebuild_table(self, session: TableSession, timeline: Timeline, change: TableChange) -> TableSession | None:
         """Rebuilds all partitions from the table without the rolled-back instants; None if pending writes of others
         leave that to a later write."""
         config = session.config
@@ -485,15 +486,15 @@ class MetadataTableWriter:
         )
         gone = set(change.rolled_back)
         left = timeline_of(timeline.layout, [file for file in timeline.files if file.time not in gone])
-        config = self._discard(session.storage, config, there)
+        config = self._discard_table(session.storage, config, there)
         if writes_in_the_way(session, left) or self._lacks_files(session.at(config), left):
             return None
         own = create_metadata_table(session.at(config))
         for partition in maintained(there):
-            config = initialise(own, self._source(session.at(config), left, None), partition)
+            config = initialise(own, self._table_source(session.at(config), left, None), partition)
         return own
 
 
 def _without_evolution(names: Collection[str]) -> set[str]:
-    """Those of some partitions that a table has only as long as its schema does not evolve on read."""
+    """Returns the partitions among these that a table loses once its schema evolves on read."""
     return {partition.name for partition in maintained(names) if not partition.survives_evolution}

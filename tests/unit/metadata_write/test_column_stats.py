@@ -25,7 +25,13 @@ from hudi_py.metadata.keys import column_id, partition_id
 from hudi_py.metadata.stats import partition_stats
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 from hudi_py.metadata_write.encoding.records import COLUMN_STATS_RECORD, SCHEMA_JSON, MetadataRecords
-from hudi_py.metadata_write.encoding.stats_values import FILE, _normalise, removal_values, stats_values, stored_ranges
+from hudi_py.metadata_write.encoding.stats_values import (
+    FILE,
+    _normalise_batch,
+    removal_values,
+    stats_values,
+    stored_ranges,
+)
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
 from hudi_py.metadata_write.table.source import TableSource
@@ -309,7 +315,7 @@ def test_values_come_back(data: st.DataObject, version: int) -> None:
 
 def _decoded(values: pa.BinaryArray) -> pa.Table:
     avro = json.loads(SCHEMA_JSON)
-    batches = [_normalise(batch, avro) for batch in decode_values(values, avro, None, context="test")]
+    batches = [_normalise_batch(batch, avro) for batch in decode_values(values, avro, None, context="test")]
     return pa.Table.from_batches(batches)
 
 

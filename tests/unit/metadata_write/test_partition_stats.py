@@ -12,7 +12,7 @@ import pytest
 from hudi_py.file_stats.files import DataFile
 from hudi_py.metadata.table import PARTITION_STATS
 from hudi_py.metadata_write.encoding.records import MetadataRecords
-from hudi_py.metadata_write.partitions.partition_stats import PartitionStats, _Gathered, _overtaken
+from hudi_py.metadata_write.partitions.partition_stats import PartitionStats, _Gathered, _was_overtaken
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, InstantTime
@@ -172,7 +172,7 @@ def test_the_standing_record_does_not_serve_where_commits_overtook_each_other() 
     def overtaken(*completions: int) -> bool:
         """Whether it is so with these completion times, in order of requested times."""
         names = (f"{1000 + at}_{2000 + completed}.deltacommit" for at, completed in enumerate(completions))
-        return _overtaken(timeline_of(layout, [file for name in names if (file := layout.parse(name))]))
+        return _was_overtaken(timeline_of(layout, [file for name in names if (file := layout.parse(name))]))
 
     assert not overtaken()
     assert not overtaken(1, 2, 3)

@@ -1,1 +1,1 @@
-"""Records of the metadata table as Arrow columns and as Avro bytes."""
+"""Encodes records of the metadata table as Arrow columns and as Avro bytes."""

@@ -1,5 +1,5 @@
-"""Records of the metadata table, and how several versions of one become one (`HoodieMetadataPayload.preCombine`,
-1.2.0).
+"""Records of the metadata table, and the rules that combine several versions of one
+(`HoodieMetadataPayload.preCombine`, 1.2.0).
 
 The rule depends on the kind of record:
 
@@ -51,12 +51,12 @@ SECONDARY_INDEX_RECORD: Final = 7
 
 
 def no_keys() -> pa.StringArray:
-    """An empty array of keys."""
+    """Returns an empty array of keys."""
     return pa.array([], pa.string())
 
 
 def no_values() -> pa.BinaryArray:
-    """An empty array of values."""
+    """Returns an empty array of values."""
     return pa.array([], pa.binary())
 
 
@@ -78,7 +78,7 @@ class MetadataRecords:
     by_prefix: bool = False
     """Whether the value in the key of a secondary index chooses the file group, rather than the whole key."""
     prefix: str | None = None
-    """What precedes the file group's number in file ids if it is not the partition's own prefix: for a partitioned
+    """The part of file ids before the file group's number, if it is not the partition's own prefix: for a partitioned
     record index, `record-index-<escaped partition>`."""
 
 
@@ -120,24 +120,25 @@ adjacent and oldest first, and the row at which each record begins; returns one 
 
 
 def removed_entries(values: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which entries of a secondary index are removed."""
-    flags = pc.struct_field(_decoded(values, [_SECONDARY_FIELD]).column(0), "isDeleted")
+    """Returns a mask of the values (binary) of a secondary index that are removals."""
+    flags = pc.struct_field(_decode_columns(values, [_SECONDARY_FIELD]).column(0), "isDeleted")
     found: npt.NDArray[np.bool_] = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
     return found
 
 
 def newest(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
-    """The last version of each record."""
-    return values.take(pa.array(_last(starts, len(values))))
+    """Returns the last version of each record."""
+    return values.take(pa.array(_last_rows(starts, len(values))))
 
 
 def combine_files(values: pa.Array, starts: npt.NDArray[np.int64], *, keeps_removals: bool = False) -> pa.Array:
-    """`HoodieTableMetadataUtil.combineFileSystemMetadata`, except for log files that are merged with each other first.
+    """Combines versions as `HoodieTableMetadataUtil.combineFileSystemMetadata` does, except for log files that are
+    merged with each other first.
 
     There, a removal is lost if logs both add and remove a name, so the base file's entry for it comes back. Here, the
     newest removal applies to everything older, as it does for readers.
     """
-    batch = _decoded(values, ["type", _FILES_FIELD])
+    batch = _decode_columns(values, ["type", _FILES_FIELD])
     maps = batch.column(_FILES_FIELD)
     offsets = np.asarray(maps.offsets).astype(np.int64)
     begin, end = int(offsets[0]), int(offsets[-1])
@@ -157,8 +158,8 @@ def combine_files(values: pa.Array, starts: npt.NDArray[np.int64], *, keeps_remo
     last = np.append(first[1:], len(member)) - 1 if len(first) else first
     place = np.arange(len(member))
     span = np.repeat(np.arange(len(first)), last - first + 1)
-    taken_away = _reduce(np.maximum, np.where(removed, place, -1), first)
-    largest = _reduce(np.maximum, np.where(place > taken_away[span], sizes, 0), first)
+    taken_away = _reduce_groups(np.maximum, np.where(removed, place, -1), first)
+    largest = _reduce_groups(np.maximum, np.where(place > taken_away[span], sizes, 0), first)
     alive = ~removed[last]
     unmatched = removed[last] & (keeps_removals | (last == first) | removed[np.maximum(last - 1, 0)])
     kept = np.flatnonzero(alive | unmatched)
@@ -170,54 +171,55 @@ def combine_files(values: pa.Array, starts: npt.NDArray[np.int64], *, keeps_remo
     )
     bounds = pa.array(np.append(0, np.cumsum(counts)).astype(np.int32))
     merged = pa.MapArray.from_arrays(bounds, names.take(pa.array(source)), infos)
-    types = batch.column("type").take(pa.array(_last(starts, len(values))))
-    return _encoded({"type": types, _FILES_FIELD: merged})
+    types = batch.column("type").take(pa.array(_last_rows(starts, len(values))))
+    return _encode_columns({"type": types, _FILES_FIELD: merged})
 
 
 def combine_stats(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
-    """`HoodieTableMetadataUtil.mergeColumnStatsRecords`; records without statistics (filters) as in `newest`."""
-    stats = _decoded(values, [_STATS_FIELD]).column(0)
+    """Combines versions as `HoodieTableMetadataUtil.mergeColumnStatsRecords` does; for records without statistics
+    (filters), see `newest`."""
+    stats = _decode_columns(values, [_STATS_FIELD]).column(0)
     count = len(values)
-    deleted = _flag(stats, "isDeleted")
-    alone = deleted | _flag(stats, "isTightBound") | np.asarray(pc.is_null(stats).to_numpy(zero_copy_only=False))
+    deleted = _read_flags(stats, "isDeleted")
+    alone = deleted | _read_flags(stats, "isTightBound") | np.asarray(pc.is_null(stats).to_numpy(zero_copy_only=False))
     alone[1:] |= deleted[:-1]
     alone[starts] = True
     begin = np.maximum.accumulate(np.where(alone, np.arange(count), 0))
-    last = _last(starts, count)
+    last = _last_rows(starts, count)
     result = values.take(pa.array(last))
     united = np.flatnonzero(begin[last] < last)
     if not len(united):
         return result
-    batch = _decoded(values, ARROW_SCHEMA.names)
+    batch = _decode_columns(values, ARROW_SCHEMA.names)
     rows: list[dict[str, Any]] = []
     # records whose bounds are not tight are rare: Apache Hudi computes tight ones wherever it has column statistics
     for number in united.tolist():
         chain = batch.slice(int(begin[last[number]]), int(last[number] - begin[last[number]]) + 1).to_pylist()
         merged = chain[0][_STATS_FIELD]
         for later in chain[1:]:
-            merged = _union(merged, later[_STATS_FIELD])
+            merged = _unite_stats(merged, later[_STATS_FIELD])
         rows.append({**chain[-1], _STATS_FIELD: merged})
-    union = _encoded({f.name: pa.array([row[f.name] for row in rows], f.type) for f in ARROW_SCHEMA})
+    union = _encode_columns({f.name: pa.array([row[f.name] for row in rows], f.type) for f in ARROW_SCHEMA})
     picked = np.arange(len(starts))
     picked[united] = len(starts) + np.arange(len(united))
     return pa.concat_arrays([result, union]).take(pa.array(picked))
 
 
-def _union(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def _unite_stats(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     before, after = _in_one_scale(before, after)
     merged = dict(after)
     if not after["minValue"] and not after["maxValue"]:
         merged["valueType"] = before.get("valueType")
-    merged["minValue"] = _picked([before, after], "minValue", min)
-    merged["maxValue"] = _picked([before, after], "maxValue", max)
+    merged["minValue"] = _pick_bound([before, after], "minValue", min)
+    merged["maxValue"] = _pick_bound([before, after], "maxValue", max)
     for name in _SUMS:
         merged[name] = None if None in (before[name], after[name]) else before[name] + after[name]
     return merged
 
 
-def _picked(records: Iterable[dict[str, Any]], name: str, choose: Callable[..., Any]) -> dict[str, Any] | None:
-    """The lesser or the greater of the bounds of records, each a union of wrappers; nulls are ignored."""
-    found = [(*bound, stats[name]) for stats in records if (bound := _bound(stats, name)) is not None]
+def _pick_bound(records: Iterable[dict[str, Any]], name: str, choose: Callable[..., Any]) -> dict[str, Any] | None:
+    """Returns the lesser or the greater of the bounds of records, each a union of wrappers; nulls are ignored."""
+    found = [(*bound, stats[name]) for stats in records if (bound := _read_bound(stats, name)) is not None]
     if len({member for member, _, _ in found}) > 1:
         raise UnsupportedTableError(
             "Cannot compact the metadata table: the statistics of one column have several types, which Apache Hudi "
@@ -225,14 +227,14 @@ def _picked(records: Iterable[dict[str, Any]], name: str, choose: Callable[..., 
         )
     if not found:
         return None
-    chosen: dict[str, Any] = choose(found, key=lambda entry: _comparable(entry[1]))[2]
+    chosen: dict[str, Any] = choose(found, key=lambda entry: _comparison_key(entry[1]))[2]
     return chosen
 
 
 def covers(outer: Mapping[str, Any], inner: Mapping[str, Any], name: str) -> bool:
-    """Whether the bound `name` of one record includes that of another. False if their types differ, unless both are
-    numbers: files written before a column was widened keep their type."""
-    bound, other = _bound(outer, name), _bound(inner, name)
+    """Returns whether the bound `name` of one record includes that of another. False if their types differ, unless both
+    are numbers: files written before a column was widened keep their type."""
+    bound, other = _read_bound(outer, name), _read_bound(inner, name)
     if other is None:
         return True
     if bound is None:
@@ -242,24 +244,25 @@ def covers(outer: Mapping[str, Any], inner: Mapping[str, Any], name: str) -> boo
         return False
     least, greatest = (bound[1], other[1]) if name == "minValue" else (other[1], bound[1])
     if len(kinds) > 1:
-        least, greatest = (_number(each) for each in (least, greatest))
-    return bool(_comparable(least) <= _comparable(greatest))
+        least, greatest = (_as_number(each) for each in (least, greatest))
+    return bool(_comparison_key(least) <= _comparison_key(greatest))
 
 
-def _bound(stats: Mapping[str, Any], name: str) -> tuple[str, Any] | None:
-    """The wrapper of a bound and its value; decimals that are stored as bytes are numbers. None: there is no bound."""
+def _read_bound(stats: Mapping[str, Any], name: str) -> tuple[str, Any] | None:
+    """Returns the wrapper of a bound and its value; decimals that are stored as bytes become numbers. None: there is
+    no bound."""
     union = stats.get(name)
     member, held = next(((member, held) for member, held in (union or {}).items() if held is not None), ("", None))
     if held is None:
         return None
-    scale = _scale(stats)
+    scale = _decimal_scale(stats)
     if scale is None or not isinstance(held["value"], bytes):
         return member, held["value"]
-    return member, _digits(held["value"]).scaleb(-scale, _WIDE)
+    return member, _to_decimal(held["value"]).scaleb(-scale, _WIDE)
 
 
-def _scale(stats: Mapping[str, Any]) -> int | None:
-    """The scale of the decimals that a record names as its type; None: its bounds are of another one."""
+def _decimal_scale(stats: Mapping[str, Any]) -> int | None:
+    """Returns the scale of the decimals that a record names as its type; None: its bounds have another type."""
     info = stats.get("valueType") or {}
     if info.get("typeOrdinal") != ValueType.DECIMAL:
         return None
@@ -267,20 +270,20 @@ def _scale(stats: Mapping[str, Any]) -> int | None:
 
 
 def _in_one_scale(before: dict[str, Any], after: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two records with the bounds of decimals in the greater of their scales, which a change of the column's type
-    makes differ."""
-    scales = _scale(before), _scale(after)
+    """Converts the decimal bounds of two records to the greater of their scales, which differ after a change of the
+    column's type."""
+    scales = _decimal_scale(before), _decimal_scale(after)
     if scales[0] is None or scales[1] is None or scales[0] == scales[1]:
         return before, after
     info = (before if scales[0] > scales[1] else after)["valueType"]
-    one, other = (_rescaled({**stats, "valueType": info}, stats) for stats in (before, after))
+    one, other = (_rescale_decimals({**stats, "valueType": info}, stats) for stats in (before, after))
     return one, other
 
 
-def _rescaled(to: dict[str, Any], stats: Mapping[str, Any]) -> dict[str, Any]:
-    scale = _scale(to) or 0
+def _rescale_decimals(to: dict[str, Any], stats: Mapping[str, Any]) -> dict[str, Any]:
+    scale = _decimal_scale(to) or 0
     for name in ("minValue", "maxValue"):
-        bound = _bound(stats, name)
+        bound = _read_bound(stats, name)
         if bound is not None and isinstance(bound[1], decimal.Decimal):
             number = int(bound[1].scaleb(scale, _WIDE))
             # the shortest two's complement, as `BigInteger.toByteArray`
@@ -289,19 +292,20 @@ def _rescaled(to: dict[str, Any], stats: Mapping[str, Any]) -> dict[str, Any]:
     return to
 
 
-def _digits(data: bytes) -> decimal.Decimal:
+def _to_decimal(data: bytes) -> decimal.Decimal:
     return decimal.Decimal(int.from_bytes(data, "big", signed=True))
 
 
-def _number(value: Any) -> Any:
+def _as_number(value: Any) -> Any:
     if isinstance(value, bytes):
-        return _digits(value).scaleb(-DECIMAL_SCALE, _WIDE)
+        return _to_decimal(value).scaleb(-DECIMAL_SCALE, _WIDE)
     return decimal.Decimal(value) if isinstance(value, int) else value
 
 
-def _comparable(value: Any) -> Any:
-    """A key by which values compare as they do for readers: texts and bytes bytewise. Apache Hudi 1.2.0 compares bytes,
-    those of decimals too, as signed ones, and texts by UTF-16, so that its unions leave out values."""
+def _comparison_key(value: Any) -> Any:
+    """Returns a key by which values compare as they do for readers: texts and bytes bytewise. Apache Hudi 1.2.0
+    compares bytes, including those of decimals, as signed ones, and texts by UTF-16, so that its unions leave out
+    values."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, float) and value != value:
@@ -309,27 +313,27 @@ def _comparable(value: Any) -> Any:
     return (decimal.Decimal(value), 0) if isinstance(value, float | decimal.Decimal) else value
 
 
-def _flag(stats: pa.Array, name: str) -> npt.NDArray[np.bool_]:
+def _read_flags(stats: pa.Array, name: str) -> npt.NDArray[np.bool_]:
     flags: npt.NDArray[np.bool_] = pc.fill_null(pc.struct_field(stats, name), False).to_numpy(zero_copy_only=False)
     return np.array(flags)
 
 
-def _last(starts: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+def _last_rows(starts: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
     last: npt.NDArray[np.int64] = np.append(starts[1:], count) - 1
     return last
 
 
-def _reduce(function: np.ufunc, values: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """`reduceat`, which fails on empty input."""
+def _reduce_groups(function: np.ufunc, values: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Applies `reduceat`, except to empty input, on which it fails."""
     reduced: npt.NDArray[Any] = function.reduceat(values, starts) if len(starts) else values[:0]
     return reduced
 
 
-def _decoded(values: pa.Array, columns: list[str]) -> pa.RecordBatch:
+def _decode_columns(values: pa.Array, columns: list[str]) -> pa.RecordBatch:
     batches = list(decode_values(values, RECORD, columns, context="records of the metadata table"))
     return pa.Table.from_batches(batches).combine_chunks().to_batches(max_chunksize=len(values))[0]
 
 
-def _encoded(columns: dict[str, pa.Array]) -> pa.Array:
+def _encode_columns(columns: dict[str, pa.Array]) -> pa.Array:
     count = len(columns["type"])
     return encode_avro(pa.RecordBatch.from_pydict({"key": pa.repeat("", count), **columns}), RECORD)

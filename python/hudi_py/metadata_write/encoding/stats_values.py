@@ -1,4 +1,4 @@
-"""Column ranges as values of `column_stats` and `partition_stats`, and back.
+"""Encodes column ranges as values of `column_stats` and `partition_stats`, and decodes them.
 
 Sources: `HoodieMetadataPayload.createColumnStatsRecords`, `createPartitionStatsRecords`; `ValueType.wrapValue`; for
 version 1 statistics `HoodieAvroWrapperUtils.wrapValueIntoAvro`; Apache Hudi 1.2.0.
@@ -42,7 +42,7 @@ _MEMBERS: Final = {
 }
 """Positions in the wrapper union of the wrappers that are written."""
 _VALUES: Final = {wrapper: _UNION.field(position).type.field("value") for wrapper, position in _MEMBERS.items()}
-"""The only field of each of them."""
+"""The only field of each of these wrappers."""
 _WRAPPERS: Final[Mapping[ValueType, str]] = {
     ValueType.BOOLEAN: "BooleanWrapper",
     ValueType.INT: "IntWrapper",
@@ -100,25 +100,25 @@ def stats_values(
         tight: whether the bounds replace earlier ones rather than widen them.
         of_rows: whether Apache Hudi takes the bounds from Spark's rows, as in expression indexes.
     """
-    kinds = _plain(rows["type"]).to_numpy()
-    details, count = _plain(rows["detail"]), len(kinds)
+    kinds = _without_chunks(rows["type"]).to_numpy()
+    details, count = _without_chunks(rows["detail"]), len(kinds)
     wrappers = _WRAPPERS if index_version >= 2 else _FIRST_WRAPPERS_OF_ROWS if of_rows else _FIRST_WRAPPERS
-    both = pa.concat_arrays([_plain(rows["low"]), _plain(rows["high"])])
-    bounds = _wrapped(both, np.tile(kinds, 2), pa.concat_arrays([details, details]), wrappers)
+    both = pa.concat_arrays([_without_chunks(rows["low"]), _without_chunks(rows["high"])])
+    bounds = _wrap_bounds(both, np.tile(kinds, 2), pa.concat_arrays([details, details]), wrappers)
     columns = {
         "fileName": files,
-        "columnName": _plain(rows["column"]),
+        "columnName": _without_chunks(rows["column"]),
         "minValue": bounds.slice(0, count),
         "maxValue": bounds.slice(count),
-        "valueCount": _plain(rows["values"]),
-        "nullCount": _plain(rows["nulls"]),
-        "totalSize": _plain(rows["size"]),
-        "totalUncompressedSize": _plain(rows["raw_size"]),
+        "valueCount": _without_chunks(rows["values"]),
+        "nullCount": _without_chunks(rows["nulls"]),
+        "totalSize": _without_chunks(rows["size"]),
+        "totalUncompressedSize": _without_chunks(rows["raw_size"]),
         "isDeleted": pa.repeat(False, count),
         "isTightBound": pa.repeat(tight, count),
         "valueType": _type_info(kinds, details, index_version),
     }
-    return _encoded(type_, columns)
+    return _encode_stats(type_, columns)
 
 
 def removal_values(
@@ -142,10 +142,10 @@ def removal_values(
         "isTightBound": pa.repeat(tight, count),
         "valueType": _type_info(kinds, pa.nulls(count, pa.string()), index_version),
     }
-    return _encoded(type_, arrays)
+    return _encode_stats(type_, arrays)
 
 
-def _encoded(type_: int, columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
+def _encode_stats(type_: int, columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
     struct = pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
     return encode_values(type_, {FIELD: struct})
 
@@ -156,10 +156,10 @@ def _type_info(kinds: npt.NDArray[np.int32], details: pa.Array, index_version: i
     return pa.StructArray.from_arrays([pa.array(kinds, pa.int32()), details], fields=_KIND_FIELDS)
 
 
-def _wrapped(
+def _wrap_bounds(
     bounds: pa.Array, kinds: npt.NDArray[np.int32], details: pa.Array, wrappers: Mapping[ValueType, str]
 ) -> pa.Array:
-    """Bounds as structs with a member for each wrapper they need; null where there is no bound."""
+    """Wraps bounds in structs with a member for each wrapper they need; null where there is no bound."""
     members: dict[str, pa.Array] = {}
     present = np.zeros(len(kinds), np.bool_)
     by_wrapper: dict[str, list[ValueType]] = {}
@@ -174,7 +174,7 @@ def _wrapped(
             slot = pc.struct_field(bounds, slot_of(kind))
             found = pc.if_else(of_kind, slot, pa.scalar(None, slot.type))
             if kind is ValueType.DECIMAL:
-                found = _decimals(found, details, inner.type)
+                found = _to_decimals(found, details, inner.type)
             elif wrapper == "BooleanWrapper":
                 found = pc.not_equal(found, 0)
             elif pa.types.is_floating(inner.type):
@@ -193,8 +193,8 @@ def _wrapped(
     return pa.StructArray.from_arrays(list(members.values()), names=list(members), mask=pa.array(~present))
 
 
-def _decimals(numbers: pa.Array, details: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Unscaled numbers as the shortest two's complement bytes, or as decimals with the wrapper's precision."""
+def _to_decimals(numbers: pa.Array, details: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Converts unscaled numbers to the shortest two's complement bytes, or to decimals with the wrapper's precision."""
     if pa.types.is_decimal(kind):
         scales = [int((detail or ",0").partition(",")[2]) for detail in details.to_pylist()]
         scaled = [
@@ -221,7 +221,7 @@ def stored_ranges(
     *,
     partition: str = COLUMN_STATS,
 ) -> pa.Table:
-    """Return the `column_stats` of some files: rows with the columns of `RANGES` after `file`, the file name.
+    """Reads the `column_stats` of some files: rows with the columns of `RANGES` after `file`, the file name.
 
     A column of a file may have several rows; its range is their union. Version 1 statistics have the types of their
     wrappers.
@@ -231,49 +231,51 @@ def stored_ranges(
         files: file names; rows of other files are left out. None: rows of all files.
         partition: `column_stats`, or another partition with such records.
     """
-    table = _ranges(metadata.records(partition, [FIELD], _STORED, _normalise, prefixes=prefixes))
+    table = _ranges_of_versions(metadata.records(partition, [FIELD], _STORED, _normalise_batch, prefixes=prefixes))
     return table if files is None else table.filter(pc.is_in(table[FILE], pa.array(list(files), pa.string())))
 
 
 def standing_ranges(metadata: MetadataTable, keys: Sequence[str]) -> pa.Table:
-    """Return the `partition_stats` with these keys: as `stored_ranges`, with a partition's path for the file name."""
-    versions = metadata.standing_records(PARTITION_STATS, [FIELD], _STORED, _normalise, keys, _resets)
-    return _ranges(versions)
+    """Reads the `partition_stats` with these keys, like `stored_ranges`, with a partition's path instead of the file
+    name."""
+    versions = metadata.standing_records(PARTITION_STATS, [FIELD], _STORED, _normalise_batch, keys, _is_reset)
+    return _ranges_of_versions(versions)
 
 
-def _ranges(versions: RecordVersions) -> pa.Table:
-    return versions.fields.take(pa.array(_standing(versions))).drop_columns(["deleted", "tight"])
+def _ranges_of_versions(versions: RecordVersions) -> pa.Table:
+    return versions.fields.take(pa.array(_standing_rows(versions))).drop_columns(["deleted", "tight"])
 
 
-def _standing(versions: RecordVersions) -> npt.NDArray[np.int64]:
-    """The versions that count: from the last one that replaces those before it (`mergeColumnStatsRecords`)."""
+def _standing_rows(versions: RecordVersions) -> npt.NDArray[np.int64]:
+    """Returns the versions that count: those from the last one that replaces all before it
+    (`mergeColumnStatsRecords`)."""
     ids, count = versions.ids()
-    resets = _resets(versions)
+    resets = _is_reset(versions)
     last = np.full(count, -1, np.int64)
     last[ids[resets]] = np.flatnonzero(resets)  # ascending, so the last one wins
     places = np.arange(len(ids))
-    return np.flatnonzero((places >= last[ids]) & ~_gone(versions))
+    return np.flatnonzero((places >= last[ids]) & ~_is_removed(versions))
 
 
-def _resets(versions: RecordVersions) -> npt.NDArray[np.bool_]:
-    return _gone(versions) | _flags(versions.fields["tight"], False)
+def _is_reset(versions: RecordVersions) -> npt.NDArray[np.bool_]:
+    return _is_removed(versions) | _flag_values(versions.fields["tight"], False)
 
 
-def _gone(versions: RecordVersions) -> npt.NDArray[np.bool_]:
-    return versions.deleted | _flags(versions.fields["deleted"], True)
+def _is_removed(versions: RecordVersions) -> npt.NDArray[np.bool_]:
+    return versions.deleted | _flag_values(versions.fields["deleted"], True)
 
 
-def _flags(column: pa.ChunkedArray, default: bool) -> npt.NDArray[np.bool_]:
+def _flag_values(column: pa.ChunkedArray, default: bool) -> npt.NDArray[np.bool_]:
     found: npt.NDArray[np.bool_] = pc.fill_null(column, default).to_numpy()
     return found.astype(np.bool_)
 
 
-def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
+def _normalise_batch(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
     record, wrappers = payload_field(batch, FIELD), wrapper_names(avro)
     part = partial(struct_member, record)
     count = len(record)
     both = pa.concat_arrays([pc.struct_field(record, "minValue"), pc.struct_field(record, "maxValue")])
-    slots, found = _unwrapped(both, wrappers)
+    slots, found = _unwrap_union(both, wrappers)
     kinds, details = pa.nulls(len(record), pa.int32()), pa.nulls(len(record), pa.string())
     if record.type.get_field_index("valueType") >= 0:
         kinds = pc.struct_field(record, ["valueType", "typeOrdinal"])
@@ -300,8 +302,8 @@ def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_STORED)
 
 
-def _unwrapped(union: pa.Array, wrappers: list[str]) -> tuple[dict[str, pa.Array], pa.Array]:
-    """The members of bounds by slot, and the type of their wrapper."""
+def _unwrap_union(union: pa.Array, wrappers: list[str]) -> tuple[dict[str, pa.Array], pa.Array]:
+    """Returns the members of bounds by slot, and the type of their wrapper."""
     count = len(union)
     slots = {field.name: pa.nulls(count, field.type) for field in BOUND}
     kinds = pa.nulls(count, pa.int32())
@@ -328,7 +330,7 @@ def _unwrapped(union: pa.Array, wrappers: list[str]) -> tuple[dict[str, pa.Array
 
 
 def _with_numbers(slots: dict[str, pa.Array], kinds: pa.Array) -> pa.Array:
-    """The slots as bounds, with the bytes of decimals as numbers."""
+    """Returns the slots as bounds, with the bytes of decimals as numbers."""
     decimals = pc.equal(kinds, int(ValueType.DECIMAL))
     if pc.any(pc.and_(decimals, slots["bytes"].is_valid())).as_py():
         numbers = [
@@ -341,7 +343,7 @@ def _with_numbers(slots: dict[str, pa.Array], kinds: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays([slots[field.name] for field in BOUND], fields=list(BOUND))
 
 
-def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _without_chunks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
         return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column

@@ -1,4 +1,5 @@
-"""Values of the metadata table copied from file to file: their meta columns, and schemas of older releases.
+"""Copies values of the metadata table from file to file: rewrites their meta columns, and converts schemas of older
+releases.
 
 A value is the Avro binary of a `HoodieMetadataRecord` after five nullable strings, the meta columns. Apache Hudi leaves
 them null, except `_hoodie_file_name` in the base files of compactions.
@@ -28,8 +29,8 @@ _COLUMN_STATS: Final = "ColumnStatsMetadata"
 
 
 def with_file_name(values: pa.Array, file_name: str | None) -> pa.Array:
-    """The values (binary) with `_hoodie_file_name` replaced and the other meta columns null. If `file_name` is None,
-    it is null too, as in log blocks.
+    """Returns the values (binary) with `_hoodie_file_name` replaced and the other meta columns null. If `file_name` is
+    None, it is null too, as in log blocks.
 
     Raises:
         CorruptFileError: a value does not begin with meta columns.
@@ -39,12 +40,13 @@ def with_file_name(values: pa.Array, file_name: str | None) -> pa.Array:
     head = bytes(_NUM_META)
     if file_name is not None:
         name = file_name.encode()
-        head = _BEFORE_NAME + b"\x02" + _length(len(name)) + name
+        head = _BEFORE_NAME + b"\x02" + _encode_length(len(name)) + name
     return pc.binary_join_element_wise(pa.scalar(head), behind_meta(values), pa.scalar(b""))
 
 
 def behind_meta(values: pa.Array) -> pa.Array:
-    """The part of each value (binary) after its meta columns. Raises CorruptFileError as `with_file_name` does."""
+    """Returns the part of each value (binary) after its meta columns. Raises CorruptFileError as `with_file_name`
+    does."""
     if not len(values):
         return values
     values = values.cast(pa.binary())
@@ -63,16 +65,16 @@ def behind_meta(values: pa.Array) -> pa.Array:
 def _behind_text(
     data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Where the nullable strings that begin at each of the offsets end; each has fewer than 8192 bytes."""
-    branch = _byte(data, at, end)
+    """Returns where the nullable strings that begin at each of the offsets end; each has fewer than 8192 bytes."""
+    branch = _read_bytes(data, at, end)
     held = np.flatnonzero(branch)
     after = at + 1
     if len(held):
-        length = _byte(data, after[held], end[held])
+        length = _read_bytes(data, after[held], end[held])
         after[held] += 1
         long = np.flatnonzero(length >= 0x80)
         if len(long):
-            high = _byte(data, after[held[long]], end[held[long]])
+            high = _read_bytes(data, after[held[long]], end[held[long]])
             after[held[long]] += 1
             length[long] += (high << 7) - 0x80
             if bool((high >= 0x80).any()):
@@ -83,7 +85,9 @@ def _behind_text(
     return after
 
 
-def _byte(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _read_bytes(
+    data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
     if bool((at >= end).any()):
         raise _no_meta()
     return data[at].astype(np.int64)
@@ -93,8 +97,8 @@ def _no_meta() -> CorruptFileError:
     return CorruptFileError("Cannot rewrite records of the metadata table: they do not begin with their meta columns")
 
 
-def _length(count: int) -> bytes:
-    """The length of a string as Avro writes it."""
+def _encode_length(count: int) -> bytes:
+    """Encodes the length of a string as Avro does."""
     if count >= _MIN_THREE_BYTES:
         raise UnsupportedTableError(f"Cannot write a file name of {count} bytes into the metadata table")
     number = count << 1
@@ -102,11 +106,12 @@ def _length(count: int) -> bytes:
 
 
 def is_current(schema: str) -> bool:
-    """Whether records of this schema are encoded as Apache Hudi 1.2.0 encodes them, whatever the schema's wording."""
+    """Returns whether records of this schema are encoded as Apache Hudi 1.2.0 encodes them, whatever the schema's
+    wording."""
     if schema == SCHEMA_JSON:
         return True
     try:
-        return bool(_plain(json.loads(schema)) == _plain(AVRO_SCHEMA))
+        return bool(_essential_schema(json.loads(schema)) == _essential_schema(AVRO_SCHEMA))
     except (ValueError, RecursionError):
         return False
 
@@ -125,7 +130,7 @@ def to_current(values: pa.Array, schema: str, context: str) -> pa.Array:
 
 
 def parse_schema(schema: str, context: str) -> Any:
-    """Raises CorruptFileError if the schema is not JSON."""
+    """Parses a schema. Raises CorruptFileError if it is not JSON."""
     try:
         return json.loads(schema)
     except (ValueError, RecursionError) as error:
@@ -133,7 +138,7 @@ def parse_schema(schema: str, context: str) -> Any:
 
 
 def convert(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
-    """Decoded records in the columns of `ARROW_SCHEMA`.
+    """Converts decoded records to the columns of `ARROW_SCHEMA`.
 
     Args:
         avro: the schema used to decode them.
@@ -149,12 +154,12 @@ def convert(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
         elif field.name == _COLUMN_STATS:
             columns.append(_column_stats(batch.column(field.name), field.type, avro))
         else:
-            columns.append(_conformed(batch.column(field.name), field.type))
+            columns.append(_conform_array(batch.column(field.name), field.type))
     return pa.RecordBatch.from_arrays(columns, names=ARROW_SCHEMA.names)
 
 
 def _column_stats(stats: pa.Array, target: pa.DataType, avro: Any) -> pa.Array:
-    wrappers, known = _wrappers(avro), _wrappers(AVRO_SCHEMA)
+    wrappers, known = _wrapper_names(avro), _wrapper_names(AVRO_SCHEMA)
     _check_known(wrappers, known, "minValue")
     names = [child.name for child in stats.type]
     _check_known(names, [child.name for child in target], _COLUMN_STATS)
@@ -162,45 +167,45 @@ def _column_stats(stats: pa.Array, target: pa.DataType, avro: Any) -> pa.Array:
     parts: list[pa.Array] = []
     for child in target:
         if child.name not in names:
-            parts.append(_default(child, len(stats)))
+            parts.append(_default_values(child, len(stats)))
             continue
         part = pc.struct_field(stats, child.name)
         if child.name in ("minValue", "maxValue"):
             members = [
-                _conformed(pc.struct_field(part, wrappers.index(name)), child.type.field(n).type)
+                _conform_array(pc.struct_field(part, wrappers.index(name)), child.type.field(n).type)
                 if name in wrappers
                 else pa.nulls(len(part), child.type.field(n).type)
                 for n, name in enumerate(known)
             ]
-            parts.append(_struct(child.type, members, pc.is_null(part)))
+            parts.append(_make_struct(child.type, members, pc.is_null(part)))
         else:
-            parts.append(_conformed(part, child.type))
-    return _struct(target, parts, missing)
+            parts.append(_conform_array(part, child.type))
+    return _make_struct(target, parts, missing)
 
 
-def _conformed(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _conform_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Conforms structs by field name; casts anything else."""
     if not pa.types.is_struct(target):
         return array if array.type.equals(target) else array.cast(target)
     names = [child.name for child in array.type]
     _check_known(names, [child.name for child in target], "a record")
     parts = [
-        _conformed(pc.struct_field(array, child.name), child.type)
+        _conform_array(pc.struct_field(array, child.name), child.type)
         if child.name in names
-        else _default(child, len(array))
+        else _default_values(child, len(array))
         for child in target
     ]
-    return _struct(target, parts, pc.is_null(array))
+    return _make_struct(target, parts, pc.is_null(array))
 
 
-def _struct(target: pa.DataType, children: list[pa.Array], missing: pa.Array) -> pa.Array:
-    """The children under the names of `target`, each of a nullable type."""
+def _make_struct(target: pa.DataType, children: list[pa.Array], missing: pa.Array) -> pa.Array:
+    """Builds a struct of the children under the names of `target`, each of a nullable type."""
     fields = [pa.field(field.name, child.type) for field, child in zip(target, children, strict=True)]
     return pa.StructArray.from_arrays(children, fields=fields, mask=missing)
 
 
-def _default(field: pa.Field, count: int) -> pa.Array:
-    """The default of a field that an older schema lacks: false and 0 where null is not allowed."""
+def _default_values(field: pa.Field, count: int) -> pa.Array:
+    """Returns the default of a field that an older schema lacks: false and 0 where null is not allowed."""
     if field.nullable:
         return pa.nulls(count, field.type)
     return pa.repeat(pa.scalar(0).cast(field.type), count)
@@ -215,8 +220,8 @@ def _check_known(found: list[str], known: list[str], what: str) -> None:
         )
 
 
-def _wrappers(avro: Any) -> list[str]:
-    """Names of the record types in the union of a bound, without namespace, in order."""
+def _wrapper_names(avro: Any) -> list[str]:
+    """Returns the names of the record types in the union of a bound, without namespace, in order."""
     try:
         field = next(field for field in avro["fields"] if field["name"] == _COLUMN_STATS)
         record = next(branch for branch in field["type"] if isinstance(branch, dict))
@@ -227,11 +232,15 @@ def _wrappers(avro: Any) -> list[str]:
     return [name.rpartition(".")[2] for name in names]
 
 
-def _plain(schema: Any) -> Any:
-    """A schema without the attributes that do not change the encoding."""
+def _essential_schema(schema: Any) -> Any:
+    """Returns a schema without the attributes that do not change the encoding."""
     if isinstance(schema, dict):
-        kept = {key: _plain(value) for key, value in schema.items() if key in ("type", "name", "fields", "items")}
-        kept.update({key: _plain(value) for key, value in schema.items() if key in ("values", "size", "symbols")})
+        kept = {
+            key: _essential_schema(value) for key, value in schema.items() if key in ("type", "name", "fields", "items")
+        }
+        kept.update(
+            {key: _essential_schema(value) for key, value in schema.items() if key in ("values", "size", "symbols")}
+        )
         kept.update({key: schema[key] for key in ("logicalType", "precision", "scale") if key in schema})
         if set(kept) == {"type"}:
             return kept["type"]
@@ -239,5 +248,5 @@ def _plain(schema: Any) -> Any:
             kept["name"] = kept["name"].rpartition(".")[2]
         return kept
     if isinstance(schema, list):
-        return [_plain(branch) for branch in schema]
+        return [_essential_schema(branch) for branch in schema]
     return schema.rpartition(".")[2] if isinstance(schema, str) else schema

@@ -1,1 +1,1 @@
-"""The metadata table's services, rollback, rebuild and verification."""
+"""The services, rollback, rebuild and verification of the metadata table."""

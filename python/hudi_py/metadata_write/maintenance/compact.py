@@ -91,8 +91,8 @@ def compact_base_file(
     totals = RecordCounts(log_blocks=len(blocks), log_bytes=held)
     for merged in merge_slice(storage, slice_, blocks):
         writer.add(merged.keys, with_file_name(merged.values, file_name))
-        totals = _sum(totals, merged.counts)
-    return _sum(totals, RecordCounts(bytes=writer.close()))
+        totals = _add_counts(totals, merged.counts)
+    return _add_counts(totals, RecordCounts(bytes=writer.close()))
 
 
 def compact_logs(storage: Storage, slice_: FileSlice, instant: str, *, committed: CommittedInstants) -> LogsCompacted:
@@ -118,7 +118,7 @@ def compact_logs(storage: Storage, slice_: FileSlice, instant: str, *, committed
         values.append(with_file_name(merged.values, None))
         if merged.erased is not None:
             erased.append(merged.erased)
-        totals = _sum(totals, merged.counts)
+        totals = _add_counts(totals, merged.counts)
     header = {
         HeaderKey.INSTANT_TIME: instant,
         HeaderKey.SCHEMA: SCHEMA_JSON,
@@ -129,7 +129,7 @@ def compact_logs(storage: Storage, slice_: FileSlice, instant: str, *, committed
     content = write_hfile(pa.concat_arrays(keys), pa.concat_arrays(values), schema_json=SCHEMA_JSON)
     parts = [encode_block(BlockType.DELETE, header, encode_deletes(gone, of, None))] if len(gone) else []
     data = b"".join([*parts, encode_block(BlockType.HFILE, header, content)])
-    return LogsCompacted(data, len(gone), _sum(totals, RecordCounts(bytes=len(data))))
+    return LogsCompacted(data, len(gone), _add_counts(totals, RecordCounts(bytes=len(data))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +144,15 @@ class LogsCompacted:
 def merge_slice(
     storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock], *, logs_only: bool = False
 ) -> Iterator[Merged]:
-    """The merged records of a slice in key order, in batches; values use the current schema.
+    """Yields the merged records of a slice in key order, in batches; values use the current schema.
 
     Args:
         blocks: the blocks of the slice's log files that count, in merge order.
         logs_only: removals are kept, as the records will be merged with a base file.
     """
     combine = combine_of(slice_.partition, logs_only=logs_only)
-    for window in _windows([_Source(runs) for runs in _sources(storage, slice_, blocks)]):
-        yield _merge(slice_.partition, window, combine, logs_only=logs_only)
+    for window in _key_ranges([_Source(runs) for runs in _open_sources(storage, slice_, blocks)]):
+        yield _merge_range(slice_.partition, window, combine, logs_only=logs_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class SortedRun:
     """Whether the entries come from the base file."""
 
     def split(self, at: int) -> tuple[SortedRun, SortedRun]:
-        """The first `at` entries, and the rest."""
+        """Returns the first `at` entries, and the rest."""
         values = self.values
         return (
             SortedRun(self.keys[:at], None if values is None else values[:at], self.base),
@@ -197,7 +197,7 @@ class _Source:
         return key
 
     def take(self, bound: bytes | None) -> SortedRun | None:
-        """The entries up to `bound`, which is at most `self.bound`; None: all that is in memory."""
+        """Returns the entries up to `bound`, which is at most `self.bound`; None: all entries in memory."""
         held = self._held
         if held is None:
             return None
@@ -211,7 +211,7 @@ class _Source:
         return taken if count else None
 
 
-def _windows(sources: Sequence[_Source]) -> Iterator[list[SortedRun]]:
+def _key_ranges(sources: Sequence[_Source]) -> Iterator[list[SortedRun]]:
     """Splits the keys into ascending ranges and yields all versions in each range, in the order of the sources.
 
     Small files and blocks are in memory as a whole and make a single range.
@@ -221,8 +221,8 @@ def _windows(sources: Sequence[_Source]) -> Iterator[list[SortedRun]]:
         yield [run for source in sources if (run := source.take(bound)) is not None]
 
 
-def _sources(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock]) -> Iterator[Iterator[SortedRun]]:
-    """The slice's base file and log blocks, oldest first."""
+def _open_sources(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock]) -> Iterator[Iterator[SortedRun]]:
+    """Yields the slice's base file and log blocks, oldest first."""
     base = slice_.base_file
     if base is not None:
         file = open_hfile(storage, base.path, base.size)
@@ -257,7 +257,8 @@ def _hfile_runs(
 
 
 def _avro_run(content: bytes, schema: str | None, context: str) -> SortedRun:
-    """The records of an Avro block, which hold their own keys; Apache Hudi 0.14 and older may write such blocks."""
+    """Decodes the records of an Avro block, which contain their own keys; Apache Hudi 0.14 and older may write such
+    blocks."""
     if not schema:
         raise CorruptFileError(f"Cannot compact {context}: an Avro block has no SCHEMA header")
     avro = parse_schema(schema, context)
@@ -287,7 +288,7 @@ class Merged:
     """Keys that a log deletes, whether or not they were added again; None if there are none."""
 
 
-def _merge(partition: str, runs: Sequence[SortedRun], combine: Combine, *, logs_only: bool = False) -> Merged:
+def _merge_range(partition: str, runs: Sequence[SortedRun], combine: Combine, *, logs_only: bool = False) -> Merged:
     """Merges the records of a key range.
 
     `logs_only`: they will be merged with a base file later, so removals stay.
@@ -305,7 +306,7 @@ def _merge(partition: str, runs: Sequence[SortedRun], combine: Combine, *, logs_
     # stable: keeps the versions of a key in order
     order = pc.array_sort_indices(keys).to_numpy().astype(np.int64)
     keys, erased, base, row = keys.take(pa.array(order)), erased[order], base[order], row[order]
-    starts = _starts(keys)
+    starts = _key_starts(keys)
     count = len(keys)
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
     place = np.arange(count)
@@ -313,7 +314,7 @@ def _merge(partition: str, runs: Sequence[SortedRun], combine: Combine, *, logs_
     standing = np.flatnonzero(place > forgotten[group])
     merged = values.take(pa.array(row[standing]))
     begins = np.flatnonzero(np.diff(group[standing], prepend=-1))
-    result, owner = _combined(merged, begins, combine), group[standing][begins]
+    result, owner = _combine_values(merged, begins, combine), group[standing][begins]
     gone = None if logs_only or not len(result) else removals_of(partition, result)
     if gone is not None:
         result, owner = result.filter(pa.array(~gone)), owner[~gone]
@@ -333,8 +334,8 @@ def _merge(partition: str, runs: Sequence[SortedRun], combine: Combine, *, logs_
     return Merged(keys.take(pa.array(starts[owner])), result, counts, erased_keys)
 
 
-def _combined(values: pa.Array, begins: npt.NDArray[np.int64], combine: Combine) -> pa.Array:
-    """One value for each record; only records with several versions are combined."""
+def _combine_values(values: pa.Array, begins: npt.NDArray[np.int64], combine: Combine) -> pa.Array:
+    """Returns one value for each record; only records with several versions are combined."""
     sizes = np.diff(np.append(begins, len(values)))
     several = np.flatnonzero(sizes > 1)
     if not len(several):
@@ -347,11 +348,11 @@ def _combined(values: pa.Array, begins: npt.NDArray[np.int64], combine: Combine)
     return pa.concat_arrays([values, combined]).take(pa.array(picked))
 
 
-def _starts(keys: pa.Array) -> npt.NDArray[np.int64]:
-    """The row at which each distinct key begins; keys ascend."""
+def _key_starts(keys: pa.Array) -> npt.NDArray[np.int64]:
+    """Returns the row at which each distinct key begins; keys ascend."""
     changes = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
     return np.append(0, np.flatnonzero(changes) + 1)
 
 
-def _sum(one: RecordCounts, other: RecordCounts) -> RecordCounts:
+def _add_counts(one: RecordCounts, other: RecordCounts) -> RecordCounts:
     return RecordCounts(*(getattr(one, name) + getattr(other, name) for name in RecordCounts.__slots__))

@@ -107,7 +107,7 @@ def drop_index(context: ServiceContext, name: str, *, if_exists: bool = False) -
         ConflictError: a write is under way.
         LockError: the table lock could not be acquired in time.
     """
-    found = _existing(context.storage, context.config(), name, "drop", missing_ok=if_exists)
+    found = _existing_name(context.storage, context.config(), name, "drop", missing_ok=if_exists)
     if found is None:
         return False
     drop(context, [found])
@@ -116,13 +116,13 @@ def drop_index(context: ServiceContext, name: str, *, if_exists: bool = False) -
 
 def refresh_index(context: ServiceContext, name: str) -> None:
     """Rebuilds an index from the files of the table. Raises as `rebuild`; ConfigError if there is no such index."""
-    found = _existing(context.storage, context.config(), name, "refresh")
+    found = _existing_name(context.storage, context.config(), name, "refresh")
     rebuild(context, names=[str(found)])
 
 
 def index_report(storage: Storage, config: TableConfig) -> pa.Table:
-    """The indexes of a table: those with a definition, and partitions of the metadata table besides `files`, by name
-    (`INDEXES_SCHEMA`)."""
+    """Lists the indexes of a table: those with a definition, and partitions of the metadata table besides `files`, by
+    name (`INDEXES_SCHEMA`)."""
     definitions = read_definitions(storage, config)
     building = {*config.metadata_partitions_inflight, *config.metadata_partitions_to_make}
     names = sorted({*config.metadata_partitions, *building} - {FILES})
@@ -159,7 +159,7 @@ def _create_named(context: ServiceContext, request: IndexRequest, index: type[Na
     storage, options = context.storage, context.options
 
     def missing(config: TableConfig) -> tuple[str, ...]:
-        """The partitions to make first."""
+        """Returns the partitions to create first."""
         found = index.missing_needs(storage, config, request, options, wanted_partitions(options, config))
         why = "" if found else index.check_rows(storage)
         if why:
@@ -190,7 +190,7 @@ def _build_beside(context: ServiceContext, service: Indexing) -> None:
         return
     try:
         execute_all(service, context, begun)
-    except BaseException:  # also when interrupted: what cannot be built must not stay planned
+    except BaseException:  # even if interrupted: an index that cannot be built must not stay planned
         with suppress(HudiError):
             unschedule(context, begun.instant)
         raise
@@ -204,7 +204,9 @@ def _build_empty(context: ServiceContext, service: Indexing) -> None:
     rebuild(context, service.partitions.split(","), needs_unique_keys=True)
 
 
-def _existing(storage: Storage, config: TableConfig, name: str, what: str, *, missing_ok: bool = False) -> str | None:
+def _existing_name(
+    storage: Storage, config: TableConfig, name: str, what: str, *, missing_ok: bool = False
+) -> str | None:
     there = [*config.metadata_partitions, *config.metadata_partitions_to_make]
     for found in names_of_index(name):
         if found in there and found != FILES:

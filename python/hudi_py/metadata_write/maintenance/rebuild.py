@@ -106,7 +106,7 @@ def rebuild(
             source = source_of(session.at(config), table.timeline, options, needs_unique_keys=needs_unique_keys)
             try:
                 config = initialise(own, source, partition)
-            except ConfigError:  # an index that the table cannot have must not stay listed as one to make
+            except ConfigError:  # an index that the table cannot have must not stay listed as one to create
                 drop_partitions(storage, context.config(), [partition.name])
                 raise
             made.append(partition.name)
@@ -143,7 +143,7 @@ def _to_rebuild(storage: Storage, config: TableConfig, names: Collection[str] | 
     uri = storage.uri
     there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
     known = set(maintained_names(storage, config, there))
-    chosen = known if names is None else _checked(names, config, storage)
+    chosen = known if names is None else _check_rebuildable(names, config, storage)
     if not chosen:
         raise ConfigError(
             f"Cannot rebuild the metadata table of {uri}: the table has none; name 'files' and any other partitions it "
@@ -181,7 +181,7 @@ def _to_drop(config: TableConfig, names: Collection[str], uri: str) -> tuple[str
     return gone
 
 
-def _checked(names: Collection[str], config: TableConfig, storage: Storage) -> set[str]:
+def _check_rebuildable(names: Collection[str], config: TableConfig, storage: Storage) -> set[str]:
     later = (*config.metadata_partitions, *names)
     for name in names:
         why = ""
@@ -202,8 +202,9 @@ def _checked(names: Collection[str], config: TableConfig, storage: Storage) -> s
 
 
 def change_metadata_table(context: ServiceContext, action: str) -> tuple[str, ...]:
-    """`make`: builds a metadata table with the partitions that the options ask for. `complete`: builds those that the
-    metadata table lacks. `remove`: drops it with all indexes; nothing to drop is no error.
+    """Creates, completes or removes the metadata table. `make`: builds a metadata table with the partitions that the
+    options ask for. `complete`: builds those that the metadata table lacks. `remove`: drops it with all indexes; if
+    there is none, this is not an error.
 
     Returns:
         The partitions that were made or dropped.

@@ -44,7 +44,7 @@ _BULK_INSERT = "BULK_INSERT"
 
 
 def can_undo(storage: Storage, timeline: Timeline, instant: InstantTime) -> bool:
-    """Whether undoing the delta commit of an instant removes all its records.
+    """Returns whether undoing the delta commit of an instant removes all its records.
 
     Its records must be in log blocks of their own: no compaction has moved them into a base file, no log compaction has
     merged them into another block, and no partition was created from files the instant had already written. An instant
@@ -63,7 +63,7 @@ def can_undo(storage: Storage, timeline: Timeline, instant: InstantTime) -> bool
         return instant > made if made else first is not None and instant > first
     if made > (found.completion_time or found.time):
         return False
-    merged = [each for each in timeline.completed if _merges(timeline, each)]
+    merged = [each for each in timeline.completed if _merges_logs(timeline, each)]
     if not timeline.layout.has_completion_times:
         # a compaction's time is that of its newest delta commit plus a suffix
         whole = all(each.time[: len(instant)] < instant for each in merged)
@@ -85,7 +85,7 @@ def _creates_partitions(storage: Storage, timeline: Timeline, instant: Instant) 
     return read_commit_metadata(storage, timeline.layout, instant).operation.startswith(_BULK_INSERT)
 
 
-def _merges(timeline: Timeline, instant: Instant) -> bool:
+def _merges_logs(timeline: Timeline, instant: Instant) -> bool:
     if instant.action is Action.DELTA_COMMIT:
         # a completed log compaction looks like a delta commit; only its pending files show the difference
         return any(file.action is Action.LOG_COMPACTION for file in timeline.states_of(instant))
@@ -105,7 +105,7 @@ def undo(own: TableSession, timeline: Timeline, instant: InstantTime, at: Instan
     if found is None:
         return
     time_ = _rollback_time(own, timeline, at)
-    plan = RollbackPlan(instant, found.action.value, _requests(own, found))
+    plan = RollbackPlan(instant, found.action.value, _find_requests(own, found))
     request(own.storage, own.layout, time_, Action.ROLLBACK, encode_rollback_plan(plan))
     _carry_out(own, time_, plan)
 
@@ -121,7 +121,7 @@ def finish_undone(own: TableSession, timeline: Timeline, data: Timeline) -> bool
         timeline: the current timeline of the metadata table.
         data: the timeline of its table.
     """
-    # in version 6, that of an indexing has a suffix
+    # in version 6, the time of an indexing has a suffix
     under_way = tuple(
         instant.time for instant in data.pending if own.config.has_completion_times or instant.action is Action.INDEXING
     )
@@ -152,8 +152,8 @@ def _rollback_time(own: TableSession, timeline: Timeline, at: InstantTime | None
     return InstantTime(own.clock.next_completion(timeline) + suffix)
 
 
-def _requests(own: TableSession, instant: Instant) -> tuple[RollbackRequest, ...]:
-    """The files of the instant, found by listing every partition: it has no markers (`withRollbackUsingMarkers`)."""
+def _find_requests(own: TableSession, instant: Instant) -> tuple[RollbackRequest, ...]:
+    """Finds the files of the instant by listing every partition: it has no markers (`withRollbackUsingMarkers`)."""
     requests: list[RollbackRequest] = []
     for folder in own.storage.list(""):
         if not folder.is_dir or folder.name == META_FOLDER:
@@ -170,7 +170,7 @@ def _requests(own: TableSession, instant: Instant) -> tuple[RollbackRequest, ...
             elif (
                 not own.config.logs_named_by_instant
                 and isinstance(parsed, LogFileName)
-                and _holds(own, info, instant.time)
+                and _has_block_of(own, info, instant.time)
             ):
                 logs.setdefault((parsed.file_id, parsed.instant), {})[f"{own.storage.uri}/{info.path}"] = info.size
         requests += [
@@ -180,8 +180,8 @@ def _requests(own: TableSession, instant: Instant) -> tuple[RollbackRequest, ...
     return tuple(requests)
 
 
-def _holds(own: TableSession, info: FileInfo, instant: str) -> bool:
-    """Whether a log file has a block of the instant that no rollback block covers."""
+def _has_block_of(own: TableSession, info: FileInfo, instant: str) -> bool:
+    """Returns whether a log file has a block of the instant that no rollback block covers."""
     blocks = read_blocks(own.storage, info.path, info.size)
     return any(not block.is_rollback and block.instant_time == instant for block in blocks)
 

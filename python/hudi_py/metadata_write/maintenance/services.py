@@ -67,7 +67,7 @@ class MetadataRewrite:
             counts = compact_base_file(
                 task.storage, task.slice, sink, file_name=task.file_name, committed=self.committed
             )
-        logs = _logs(task, counts)
+        logs = _compact_task(task, counts)
         return Rewritten(counts.written, counts.bytes, counts.inserted, counts.updated, counts.deleted, logs)
 
 
@@ -80,12 +80,12 @@ class MetadataLogRewrite:
     def __call__(self, task: RewriteTask) -> Rewritten:
         done = compact_logs(task.storage, task.slice, task.instant, committed=self.committed)
         task.storage.put(task.path, done.data)
-        logs = _logs(task, done.counts)
+        logs = _compact_task(task, done.counts)
         written = done.counts.written
         return Rewritten(written, done.counts.bytes, updates=written, deletes=done.deletes, logs=logs)
 
 
-def _logs(task: RewriteTask, counts: RecordCounts) -> CompactedLogs:
+def _compact_task(task: RewriteTask, counts: RecordCounts) -> CompactedLogs:
     return CompactedLogs(
         files=len(task.slice.log_files),
         size=counts.log_bytes,
@@ -138,16 +138,16 @@ class _Services:
         self._always = False
         """Whether compactions are planned whenever there are logs."""
 
-    def _timeline(self) -> Timeline:
+    def _load_timeline(self) -> Timeline:
         return self._own.timeline()
 
-    def _run(self, service: PlannedService[WorkT, OutcomeT, Report], instant: InstantTime) -> Report:
+    def _run_plan(self, service: PlannedService[WorkT, OutcomeT, Report], instant: InstantTime) -> Report:
         return execute_all(service, self._context, service.begin(self._context, instant))
 
     def run(self, timeline: Timeline) -> Iterator[ServiceReport]:
-        for report in self._pending(timeline):
+        for report in self._run_pending(timeline):
             yield report
-            timeline = self._timeline()
+            timeline = self._load_timeline()
         newest = _newest_delta(timeline)
         if newest is None:
             return
@@ -160,75 +160,76 @@ class _Services:
         # compactions create what a clean removes: checking before each of them is enough, and avoids listing the
         # partitions with every commit
         if due or any(instant.action is Action.CLEAN for instant in timeline.pending):
-            yield self._clean(timeline, newest)
-        yield from self._compact(newest, due=due)
+            yield self._run_clean(timeline, newest)
+        yield from self._run_compaction(newest, due=due)
         if len(timeline.write_completed) > options.get(config.ARCHIVE_MAX_COMMITS) and self._may_archive(timeline):
             yield archive(self._context, data_timeline=self._data)
 
     def compact_whole(self) -> None:
-        """See the function."""
+        """Completes pending compactions, then compacts every file group that has logs, whether or not it is due."""
         self._always = True
-        list(self._pending(self._timeline()))
-        newest = _newest_delta(self._timeline())
+        list(self._run_pending(self._load_timeline()))
+        newest = _newest_delta(self._load_timeline())
         if newest is not None:
-            sweep_vanished(self._own.storage, {instant.time for instant in self._timeline().pending})
-            list(self._compact(newest, due=True))
+            sweep_vanished(self._own.storage, {instant.time for instant in self._load_timeline().pending})
+            list(self._run_compaction(newest, due=True))
 
-    def _pending(self, timeline: Timeline) -> Iterator[ServiceReport]:
+    def _run_pending(self, timeline: Timeline) -> Iterator[ServiceReport]:
         """Executes pending plans."""
         for instant in timeline.pending:
             if instant.action is Action.COMPACTION:
-                self._trim(COMPACTION_PLANS, instant.time)
-                yield self._run(self._compaction(), instant.time)
+                self._trim_plan(COMPACTION_PLANS, instant.time)
+                yield self._run_plan(self._make_compaction(), instant.time)
             elif instant.action is Action.LOG_COMPACTION and self._own.config.has_completion_times:
-                self._trim(LOG_COMPACTION_PLANS, instant.time)
-                yield self._run(self._log_compaction(), instant.time)
+                self._trim_plan(LOG_COMPACTION_PLANS, instant.time)
+                yield self._run_plan(self._log_compaction(), instant.time)
 
     def _may_archive(self, timeline: Timeline) -> bool:
-        """Whether anything is older than the first commit of the table, as archived instants must be. Cleans of the
-        table have delta commits too, so there are often too many instants but nothing to archive."""
+        """Returns whether anything is older than the first commit of the table, as archived instants must be. Cleans of
+        the table have delta commits too, so there are often too many instants but nothing to archive."""
         first = next((i.time for i in self._data.instants if i.action.comparable in WRITE_ACTIONS), "")
         return timeline.write_completed[0].time < first
 
-    def _compaction(self) -> Compaction:
-        timeline = self._timeline()
+    def _make_compaction(self) -> Compaction:
+        timeline = self._load_timeline()
         rewrite = MetadataRewrite(valid_instants(timeline, self._data))
         return Compaction(rewrite=rewrite, extra={"schema": COMMIT_SCHEMA}, always=self._always)
 
     def _log_compaction(self) -> LogCompaction:
-        committed = valid_instants(self._timeline(), self._data)
+        committed = valid_instants(self._load_timeline(), self._data)
         return LogCompaction(
             rewrite=MetadataLogRewrite(committed), committed=committed, extra={"schema": COMMIT_SCHEMA}
         )
 
-    def _trim(self, plans: PlanCodec[CompactionPlan, CompactionOperation], instant: InstantTime) -> None:
+    def _trim_plan(self, plans: PlanCodec[CompactionPlan, CompactionOperation], instant: InstantTime) -> None:
         """Removes from a pending plan the file groups that can no longer be compacted because their partitions were
         dropped or rebuilt."""
-        storage, timeline = self._own.storage, self._timeline()
+        storage, timeline = self._own.storage, self._load_timeline()
         plan = plans.existing(storage, timeline, instant)
         kept = tuple(operation for operation in plan.operations if _is_whole(storage, operation))
         if len(kept) < len(plan.operations):
             plans.rewrite(storage, timeline, instant, replace(plan, operations=kept))
 
-    def _clean(self, timeline: Timeline, newest: InstantTime) -> ServiceReport:
-        """`HoodieBackedTableMetadataWriter.cleanIfNecessary`."""
+    def _run_clean(self, timeline: Timeline, newest: InstantTime) -> ServiceReport:
+        """Runs a clean when `HoodieBackedTableMetadataWriter.cleanIfNecessary` does."""
         cleaning = Cleaning(waits=True)
         compactions = [i.time for i in timeline.completed if i.action in (Action.COMMIT, Action.REPLACE_COMMIT)]
         if compactions and sum(i.time > compactions[-1] for i in timeline.completed) < _QUIET_INSTANTS:
             return ServiceReport(cleaning.name, None, reason="readers may still use files the last compaction replaced")
         for pending in timeline.pending:
             if pending.action is Action.CLEAN:
-                self._run(cleaning, pending.time)
+                self._run_plan(cleaning, pending.time)
         time = InstantTime(newest + CLEAN_SUFFIX) if not self._own.config.has_completion_times else None
-        if time is not None and _holds(self._timeline(), time):
+        if time is not None and _has_instant(self._load_timeline(), time):
             return ServiceReport(cleaning.name, None, reason=f"the clean {time} was already carried out")
         return cleaning.schedule_and_run(self._context, instant=time)
 
-    def _compact(self, newest: InstantTime, *, due: bool) -> Iterator[ServiceReport]:
-        """`compactIfNecessary`, `validateCompactionScheduling`, and the rules of the version 6 writer."""
+    def _run_compaction(self, newest: InstantTime, *, due: bool) -> Iterator[ServiceReport]:
+        """Runs a compaction when `compactIfNecessary` and `validateCompactionScheduling` allow it; table version 6 has
+        rules of its own."""
         if not due and not self._logs_compacted:
             return
-        timeline = self._timeline()
+        timeline = self._load_timeline()
         instant: InstantTime | None
         if not self._own.config.has_completion_times:
             held = [pending for pending in self._data.pending if pending.time <= newest]
@@ -241,15 +242,15 @@ class _Services:
             known = {each.time for each in timeline.completed}
             held = [pending for pending in self._data.pending if pending.time in known]
             instant = add_ms(held[0].time, -1) if held else None
-        if instant is not None and _holds(timeline, instant):
+        if instant is not None and _has_instant(timeline, instant):
             return
         if due:
-            yield self._compaction().schedule_and_run(self._context, instant=instant)
+            yield self._make_compaction().schedule_and_run(self._context, instant=instant)
         if self._logs_compacted and not held and self._own.config.has_completion_times:
             yield self._log_compaction().schedule_and_run(self._context)
 
     def _check_backlog(self, timeline: Timeline, held: InstantTime) -> None:
-        """`checkNumDeltaCommits`. Raises ConflictError."""
+        """Raises ConflictError if too many delta commits wait for a compaction (`checkNumDeltaCommits`)."""
         compactions = [i.time for i in timeline.completed if i.action is Action.COMMIT]
         since = compactions[-1] if compactions else ""
         waiting = sum(i.action is Action.DELTA_COMMIT and i.time > since for i in timeline.instants)
@@ -262,7 +263,7 @@ class _Services:
 
 
 def own_options(options: Options) -> Options:
-    """The options of the metadata table's services, derived from those of its table
+    """Returns the options of the metadata table's services, derived from those of its table
     (`HoodieMetadataWriteUtils.createMetadataWriteConfig`, 1.2.0)."""
     values: dict[Option[Any], str] = {
         compaction_config.TRIGGER_STRATEGY: options.get(indexes_config.METADATA_COMPACT_TRIGGER),
@@ -300,7 +301,7 @@ _NOT_TAKEN_OVER: Final = (
 
 
 def _is_whole(storage: Storage, operation: CompactionOperation) -> bool:
-    """Whether all files of an operation exist."""
+    """Returns whether all files of an operation exist."""
     names = [*operation.log_files, *([operation.base_file] if operation.base_file else [])]
     return all(storage.stat(join_path(PartitionPath(operation.partition_path), name)) is not None for name in names)
 
@@ -310,5 +311,5 @@ def _newest_delta(timeline: Timeline) -> InstantTime | None:
     return deltas[-1] if deltas else None
 
 
-def _holds(timeline: Timeline, time: InstantTime) -> bool:
+def _has_instant(timeline: Timeline, time: InstantTime) -> bool:
     return any(instant.time == time for instant in timeline.completed)

@@ -97,11 +97,11 @@ class VerifyReport(Spoken):
         return not self.lost_files and all(check.ok for check in self.partitions)
 
     def to_dict(self) -> dict[str, Any]:
-        """Field names and values, ready for JSON."""
+        """Returns field names and values, ready for JSON."""
         return {**asdict(self), "ok": self.ok}
 
     def _text(self) -> str:
-        """A summary, then a line for each lost file and partition, with examples of differences."""
+        """Returns a summary, then a line for each lost file and partition, with examples of differences."""
         bad = [check.partition for check in self.partitions if not check.ok]
         if self.lost_files:
             summary = "data files are lost: restore them from a copy, or roll back the commits that wrote them"
@@ -162,15 +162,15 @@ def compare(
     Raises:
         CorruptFileError: the metadata table cannot be read at all.
     """
-    source = _source(state, options, read_damaged=True)
+    source = _table_source(state, options, read_damaged=True)
     checks = []
     for partition in maintained(names):
         progress.phase(f"verifying {partition.name}")
-        checks.append(_compared(source, partition, metadata))
+        checks.append(_check_partition(source, partition, metadata))
     return tuple(checks)
 
 
-def _compared(source: TableSource, partition: MetadataPartition, metadata: MetadataTable) -> PartitionCheck:
+def _check_partition(source: TableSource, partition: MetadataPartition, metadata: MetadataTable) -> PartitionCheck:
     verifier = _Verifier(source, partition, metadata)
     try:
         return verifier.check()
@@ -183,12 +183,12 @@ def _compared(source: TableSource, partition: MetadataPartition, metadata: Metad
 def source_of(
     session: TableSession, timeline: Timeline, options: Options, *, needs_unique_keys: bool = False
 ) -> TableSource:
-    """The table as the storage lists it, without its metadata table."""
-    source = _source(session.state(timeline), options, read_damaged=False)
+    """Returns the table as the storage lists it, without its metadata table."""
+    source = _table_source(session.state(timeline), options, read_damaged=False)
     return replace(source, needs_unique_keys=needs_unique_keys)
 
 
-def _source(state: TableState, options: Options, *, read_damaged: bool) -> TableSource:
+def _table_source(state: TableState, options: Options, *, read_damaged: bool) -> TableSource:
     text = schema_text(resolve_table_schema(state))
     view = load_view(state, read_damaged=read_damaged)
     return TableSource(state.storage, state.config, state.timeline, view, text, options)
@@ -197,7 +197,7 @@ def _source(state: TableState, options: Options, *, read_damaged: bool) -> Table
 def check_names(
     names: Collection[str] | None, there: Collection[str], known: Collection[str], what: str, uri: str
 ) -> tuple[str, ...]:
-    """The named partitions, or by default all existing ones that hudi-py maintains.
+    """Returns the named partitions, or by default all existing ones that hudi-py maintains.
 
     Args:
         what: the verb for errors.
@@ -247,42 +247,42 @@ class _Verifier:
     def check(self) -> PartitionCheck:
         name = self._partition.name
         seen: set[GroupKey] = set()
-        with GroupBuffer(self._count) as buffer:
+        with GroupBuffer(self._count_groups) as buffer:
             for chunk in self._partition.initial(self._check.source):
                 buffer.add(chunk)
             for key, rows in buffer.groups():
                 seen.add(key)
-                self._compare(key, rows["key"].combine_chunks(), rows["value"].combine_chunks())
+                self._compare_group(key, rows["key"].combine_chunks(), rows["value"].combine_chunks())
         nothing = no_keys().cast(pa.binary()), no_values()
         for prefix, slices in self._groups.items():
             for number in range(len(slices)):
                 key = (name, prefix, number)
                 if key not in seen:
-                    self._compare(key, *nothing)
+                    self._compare_group(key, *nothing)
         found = self._found
         if self._check.source.repeated_keys:
-            # an index may have any place of a key that has several: readers do without it (`KeyScope`)
+            # if a key has several places, an index may have any of them: readers do not use it then (`KeyScope`)
             found.wrong, found.examples = 0, [each for each in found.examples if not each.startswith("wrong: ")]
         return PartitionCheck(name, found.records, found.missing, found.wrong, found.superfluous, tuple(found.examples))
 
-    def _count(self, _: str, prefix: str | None) -> tuple[str, int]:
+    def _count_groups(self, _: str, prefix: str | None) -> tuple[str, int]:
         wanted = prefix or self._partition.file_id_prefix
         return wanted, max(len(self._groups.get(wanted, ())), 1)
 
-    def _compare(self, key: GroupKey, keys: pa.Array, values: pa.Array) -> None:
+    def _compare_group(self, key: GroupKey, keys: pa.Array, values: pa.Array) -> None:
         """Compares the records that a file group should have with those it has."""
-        found_keys, found_values = self._standing(key)
+        found_keys, found_values = self._stored_records(key)
         self._found.records += len(found_keys)
         place = pc.index_in(found_keys, value_set=keys)
-        self._missing(keys, values, pc.is_in(keys, value_set=found_keys))
+        self._note_missing(keys, values, pc.is_in(keys, value_set=found_keys))
         more = pc.is_null(place)
-        self._superfluous(found_keys.filter(more), found_values.filter(more))
+        self._note_superfluous(found_keys.filter(more), found_values.filter(more))
         common = pc.is_valid(place)
         if common.true_count:
             expected = values.take(place.filter(common))
-            self._wrong(found_keys.filter(common), expected, found_values.filter(common))
+            self._note_wrong(found_keys.filter(common), expected, found_values.filter(common))
 
-    def _standing(self, key: GroupKey) -> tuple[pa.Array, pa.Array]:
+    def _stored_records(self, key: GroupKey) -> tuple[pa.Array, pa.Array]:
         _, prefix, number = key
         slices = self._groups.get(prefix, ())
         keys, values = [no_keys().cast(pa.binary())], [no_values()]
@@ -293,26 +293,26 @@ class _Verifier:
                 values.append(merged.values)
         return pa.concat_arrays(keys), pa.concat_arrays(values)
 
-    def _missing(self, keys: pa.Array, values: pa.Array, there: pa.Array) -> None:
+    def _note_missing(self, keys: pa.Array, values: pa.Array, there: pa.Array) -> None:
         absent = pc.invert(there)
         keys, values = keys.filter(absent), values.filter(absent)
         if len(keys):
             rows = np.flatnonzero(self._check.required(keys, values))
             self._found.missing += len(rows)
-            self._example("missing", keys, values, rows)
+            self._add_example("missing", keys, values, rows)
 
-    def _superfluous(self, keys: pa.Array, values: pa.Array) -> None:
+    def _note_superfluous(self, keys: pa.Array, values: pa.Array) -> None:
         if len(keys):
             rows = np.flatnonzero(self._check.superfluous(values))
             self._found.superfluous += len(rows)
-            self._example("superfluous", keys, values, rows)
+            self._add_example("superfluous", keys, values, rows)
 
-    def _example(self, what: str, keys: pa.Array, values: pa.Array, rows: npt.NDArray[np.int64]) -> None:
+    def _add_example(self, what: str, keys: pa.Array, values: pa.Array, rows: npt.NDArray[np.int64]) -> None:
         shown = pa.array(rows[:_EXAMPLES])
         for label in self._check.labels(keys.take(shown), values.take(shown)):
             self._found.add(f"{what}: {label}")
 
-    def _wrong(self, keys: pa.Array, expected: pa.Array, found: pa.Array) -> None:
+    def _note_wrong(self, keys: pa.Array, expected: pa.Array, found: pa.Array) -> None:
         check = self._check
         chosen = pa.array(check.differing(expected, found))
         if not len(chosen):

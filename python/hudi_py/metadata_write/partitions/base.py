@@ -1,5 +1,5 @@
-"""Describes a partition of the metadata table: when a table has it, its records, how versions of one are combined, how
-it is verified. Other modules ask these classes (`partitions.registry`) and know no partition by name."""
+"""Describes a partition of the metadata table: when a table has it, its records, how versions of a record are combined,
+and how it is verified. Other modules ask these classes (`partitions.registry`) and know no partition by name."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ class RecordCheck:
         """The table from which the expected records are built."""
 
     def required(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
-        """Which of the missing records must exist."""
+        """Returns which of the missing records must exist."""
         return np.ones(len(keys), np.bool_)
 
     def superfluous(self, values: pa.Array) -> npt.NDArray[np.bool_]:
-        """Which of the unexpected records describe something that does not exist; the others are removals."""
+        """Returns which of the unexpected records describe something that does not exist; the others are removals."""
         return np.ones(len(values), np.bool_)
 
     def differing(self, expected: pa.Array, found: pa.Array) -> npt.NDArray[np.int64]:
-        """Row numbers of the records that may differ, for `difference`."""
+        """Returns the row numbers of the records that may differ, for `difference`."""
         same = pc.equal(behind_meta(expected), behind_meta(found)).to_numpy(zero_copy_only=False)
         return np.flatnonzero(~same)
 
@@ -65,17 +65,17 @@ class RecordCheck:
         raise AssertionError("differing() must find nothing if this is not overridden")
 
     def labels(self, keys: pa.Array, values: pa.Array) -> list[str]:
-        """Descriptions of records for people."""
+        """Returns descriptions of records for users."""
         return [repr(key.decode("utf-8", "replace")) for key in keys.to_pylist()]
 
     def content(self, values: pa.Array) -> pa.Array:
-        """The field named by `field`, decoded from records."""
+        """Returns the field named by `field`, decoded from records."""
         batches = list(decode_values(values, RECORD, [self.field], context="records of the metadata table"))
         return pa.concat_arrays([batch.column(0) for batch in batches])
 
 
 def unset(flags: pa.Array) -> npt.NDArray[np.bool_]:
-    """Where a boolean column is false or null."""
+    """Returns where a boolean column is false or null."""
     mask: npt.NDArray[np.bool_] = ~np.asarray(pc.fill_null(flags, False).to_numpy(zero_copy_only=False))
     return mask
 
@@ -95,7 +95,7 @@ class MetadataPartition(ABC):
     check: ClassVar[type[RecordCheck]]
 
     def checking(self, source: TableSource) -> RecordCheck:
-        """The comparison of its records, for a table."""
+        """Returns the comparison of its records, for a table."""
         return self.check(source)
 
     @property
@@ -106,22 +106,22 @@ class MetadataPartition(ABC):
     @property
     @abstractmethod
     def file_id_prefix(self) -> str:
-        """What precedes the number in its file ids (`MetadataPartitionType.getFileIdPrefix`, 1.2.0)."""
+        """The part of its file ids before the number (`MetadataPartitionType.getFileIdPrefix`, 1.2.0)."""
 
     @abstractmethod
     def wanted(self, options: Options, config: TableConfig) -> bool:
-        """Whether the options of a write ask for it, regardless of whether the table has it."""
+        """Returns whether the options of a write ask for it, regardless of whether the table has it."""
 
     def unwanted(self, options: Options) -> bool:
-        """Whether the options of a write ask to drop it."""
+        """Returns whether the options of a write ask to drop it."""
         return False
 
     def deferred(self, options: Options) -> bool:
-        """Whether the options of a write leave it to a later one as long as the table has no commits."""
+        """Returns whether the options of a write leave it to a later one as long as the table has no commits."""
         return False
 
     def on_request(self, options: Mapping[str, str]) -> Mapping[Option[Any], str] | None:
-        """The options of a write that make it as an index created by its name; None if it cannot be created so.
+        """Returns the options with which a write creates it as an index by its name; None if it cannot be one.
 
         Args:
             options: those of the index.
@@ -129,24 +129,24 @@ class MetadataPartition(ABC):
         return None
 
     def check_columns(self, config: TableConfig, columns: str) -> str:
-        """What forbids to create it by its name on some columns (with commas between them); empty if nothing does."""
+        """Returns why it cannot be created by its name on some columns (separated by commas); empty if it can."""
         return ""
 
     def unsupported_by(self, config: TableConfig) -> str:
-        """What a table lacks to have this partition; empty if nothing is missing."""
+        """Returns what a table lacks to have this partition; empty if nothing is missing."""
         return ""
 
     @abstractmethod
     def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
-        """Number of file groups the partition is created with; for a partitioned record index by the prefix of their
-        ids."""
+        """Returns the number of file groups with which the partition is created; for a partitioned record index, by the
+        prefix of their ids."""
 
     @abstractmethod
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """The records of everything in the table, in chunks of bounded size; keys are unique across chunks."""
+        """Yields the records of everything in the table, in chunks of bounded size; keys are unique across chunks."""
 
     def built(self, source: TableSource, now: TableSource | None = None) -> None:
-        """Notes that the records that `initial` gave for this source are in the metadata table.
+        """Notes that the metadata table has the records that `initial` returned for this source.
 
         Args:
             now: the present state if writers have recorded changes since, whose records are there as well.
@@ -155,7 +155,7 @@ class MetadataPartition(ABC):
 
     @abstractmethod
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """The records that a commit or clean changes; keys are unique across chunks.
+        """Yields the records that a commit or clean changes; keys are unique across chunks.
 
         Records of instants that a rollback or restore undid left the metadata table with their delta commits.
         """
@@ -165,41 +165,43 @@ class MetadataPartition(ABC):
         return bool(commit.stats or commit.replaced)
 
     def changes_of_undoing(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """The records that a rollback or restore changes in addition to undoing delta commits."""
+        """Yields the records that a rollback or restore changes in addition to undoing delta commits."""
         yield from ()
 
     def maintainable(self, definition: Mapping[str, Any]) -> bool:
-        """Whether hudi-py maintains it as it is defined (`read_definitions`); empty if it is not."""
+        """Returns whether hudi-py maintains a partition with this definition (`read_definitions`), which is empty if
+        there is none."""
         return True
 
     def definition(self, source: TableSource) -> IndexDefinition | None:
-        """The current definition of the index, stored at its creation and with every commit; None if it has none."""
+        """Returns the current definition of the index, stored at its creation and with every commit; None if it has
+        none."""
         return None
 
     def first_definition(self, storage: Storage, config: TableConfig, options: Options) -> IndexDefinition | None:
-        """The definition to store before the partition is created or rebuilt, as the writer that continues after a
-        crash may have other options; None if it depends on no options."""
+        """Returns the definition to store before the partition is created or rebuilt, because the writer that continues
+        after a crash may have other options; None if it does not depend on options."""
         return None
 
     def as_defined(self, options: Options, definition: Mapping[str, Any]) -> Options:
-        """The options with which it is rebuilt as it is defined."""
+        """Returns the options with which a rebuild keeps its definition."""
         return options
 
     def falls_short(self, state: TableState, options: Options) -> bool:
-        """Whether it lacks what the options of a write ask for, so that it must be rebuilt."""
+        """Returns whether it lacks something that the options of a write ask for, so that it must be rebuilt."""
         return False
 
     def columns(self, config: TableConfig, schema_json: str, options: Options) -> tuple[str, ...]:
-        """Columns whose ranges file writers must store in sidecars, for a write with an Avro schema."""
+        """Returns the columns whose ranges file writers must store in sidecars, for a write with an Avro schema."""
         return ()
 
     def combine(self, *, logs_only: bool) -> Combine:
-        """The rule for records with more than one version. `logs_only`: the result will be combined with older
+        """Returns the rule for records with more than one version. `logs_only`: the result will be combined with older
         versions later."""
         return newest
 
     def removals(self, values: pa.Array) -> npt.NDArray[np.bool_] | None:
-        """Which values only say that a record is gone, so that no base file needs them; None if none do."""
+        """Returns which values only say that a record is gone, so that no base file needs them; None if none do."""
         return None
 
 
@@ -238,7 +240,7 @@ class Listing:
         return frozenset(names)
 
     def is_left(self, name: str) -> bool:
-        """Whether a failed or pending write left the file behind: no completed action wrote to it.
+        """Returns whether a failed or pending write left the file behind: no completed action wrote to it.
 
         For a partition: whether it has no other files. Rolling back a write leaves the folders it created.
         """
@@ -253,7 +255,7 @@ class Listing:
         named = self._source.config.logs_named_by_instant
         if named and not timeline.is_committed(log.instant):
             return True
-        times = {block.instant_time for block in self._blocks(name)}
+        times = {block.instant_time for block in self._read_blocks(name)}
         if named and log.instant in times:
             return False
         # the name of a version 6 log file does not show who wrote it, and upgrades leave it
@@ -271,22 +273,22 @@ class Listing:
         return found
 
     def _rolled_back(self, name: str, log: LogFileName) -> set[str | None]:
-        """Instants that blocks in the logs of a slice roll back: once archived, they look committed."""
+        """Returns the instants that blocks in the logs of a slice roll back: once archived, they look committed."""
         partition, _ = self.places.get(name, ("", 0))
         blocks = (
             block
             for each in self._slices.get((partition, log.file_id, log.instant), ())
-            for block in self._blocks(each)
+            for block in self._read_blocks(each)
         )
         return {block.header.get(HeaderKey.TARGET_INSTANT_TIME) for block in blocks if block.is_rollback}
 
-    def _blocks(self, name: str) -> Iterator[LogBlock]:
+    def _read_blocks(self, name: str) -> Iterator[LogBlock]:
         partition, size = self.places.get(name, ("", 0))
         return read_blocks(self._source.storage, join_path(PartitionPath(partition), name), size)
 
 
 def listed(source: TableSource) -> Iterator[dict[str, dict[str, int]]]:
-    """Partitions, file names and sizes in bytes as listed from storage, some partitions at a time.
+    """Yields partitions, file names and sizes in bytes as listed from storage, some partitions at a time.
 
     Files of pending actions are left out, as are files newer than the newest completed action (`DirectoryInfo`).
     Partitions whose path matches the configured regular expression are left out too.
@@ -296,13 +298,13 @@ def listed(source: TableSource) -> Iterator[dict[str, dict[str, int]]]:
     partitions = [each for each in lister.partitions() if not pattern or not re.fullmatch(pattern, each)]
     if not source.timeline.instants:
         return
-    newest, pending = _limits(source.timeline)
+    newest, pending = _find_limits(source.timeline)
     for at in range(0, len(partitions), _PARTITIONS_AT_ONCE):
         some = partitions[at : at + _PARTITIONS_AT_ONCE]
         listing: dict[str, dict[str, int]] = {}
         for partition, files in zip(some, in_threads(lister.files, some), strict=True):
             if _is_partition(partition, files):
-                listing[partition] = {info.name: info.size for info in files if _counts(info.name, newest, pending)}
+                listing[partition] = {info.name: info.size for info in files if _is_counted(info.name, newest, pending)}
         yield listing
 
 
@@ -311,14 +313,14 @@ def _is_partition(partition: PartitionPath, files: list[FileInfo]) -> bool:
     return bool(partition) or any(info.name.startswith(PARTITION_METAFILE) for info in files)
 
 
-def _limits(timeline: Timeline) -> tuple[str, Mapping[str, Action]]:
+def _find_limits(timeline: Timeline) -> tuple[str, Mapping[str, Action]]:
     newest = max((instant.time for instant in timeline.completed), default="")
     # neither indexing nor savepoints write files; an unfinished savepoint has the time of a completed commit
     others = (Action.INDEXING, Action.SAVEPOINT)
     return newest, {i.time: i.action for i in timeline.pending if i.action not in others}
 
 
-def _counts(name: str, newest: str, pending: Mapping[str, Action]) -> bool:
+def _is_counted(name: str, newest: str, pending: Mapping[str, Action]) -> bool:
     base = parse_base_file_name(name)
     parsed = base or parse_log_file_name(name)
     if parsed is None or parsed.instant > newest:

@@ -40,13 +40,13 @@ from hudi_py.transaction.protocols import TableChange
 _FIELD: Final = "BloomFilterMetadata"
 _STRUCT: Final[pa.DataType] = ARROW_SCHEMA.field(_FIELD).type
 _AT_ONCE: Final = 128
-"""Filters held in memory at once: one of the default size takes 431 kB."""
+"""Maximum number of filters in memory: one of the default size takes 431 kB."""
 _NO_TYPE: Final = ""
 """The filter type in records that remove a filter."""
 
 
 class BloomCheck(RecordCheck):
-    """Base files left behind by a failed write need no filter."""
+    """Compares filters. Base files left behind by a failed write need no filter."""
 
     field: ClassVar[str] = _FIELD
 
@@ -84,18 +84,18 @@ class BloomFilters(MetadataPartition):
         return options.asked(indexes_config.BLOOM_FILTERS) is False
 
     def file_groups(self, source: TableSource) -> int:
-        """As configured."""
+        """Returns the configured number."""
         return source.options.get(indexes_config.BLOOM_FILTERS_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """The filters of all existing base files, including older versions of file groups."""
+        """Yields the filters of all existing base files, including older versions of file groups."""
         newest = max((instant.time for instant in source.timeline.write_completed), default="")
         for listing in listed(source):
             files = [DataFile(path, name, size) for path, sizes in listing.items() for name, size in sizes.items()]
             yield from _of_files(source.storage, files, newest)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """The filters of the base files a commit wrote; removals of those that a clean deleted."""
+        """Yields the filters of the base files that a commit wrote, and removals of those that a clean deleted."""
         if change.commit is not None:
             yield from _of_files(source.storage, files_of_commit(change.commit), change.instant)
         if change.action is Action.CLEAN:

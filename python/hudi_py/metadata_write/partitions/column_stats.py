@@ -43,11 +43,11 @@ from hudi_py.transaction.protocols import TableChange
 T = TypeVar("T")
 
 _AT_ONCE: Final = 1024
-"""Number of files whose records are built at once."""
+"""Maximum number of files whose records are built at once."""
 
 
 class StatsCheck(RecordCheck):
-    """Column ranges. Keys are hashes, so records are described by their content."""
+    """Compares column ranges. Keys are hashes, so records are described by their content."""
 
     field: ClassVar[str] = "ColumnStatsMetadata"
 
@@ -63,15 +63,16 @@ class StatsCheck(RecordCheck):
         return Listing(self.source)
 
     def known_names(self) -> Collection[str]:
-        """Names that records may refer to: file names."""
+        """Returns the names that records may refer to: file names."""
         return self.listing.places.keys()
 
     def is_left(self, name: str) -> bool:
-        """Whether a record would refer to something a failed write left behind."""
+        """Returns whether a record would refer to something that a failed write left behind."""
         return self.listing.is_left(name)
 
     def required(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
-        """Not those of columns without values, such as a column added after the file was written."""
+        """Returns which records must exist: not those of columns without values, such as a column added after the file
+        was written."""
         stats = self.content(values)
         names = pc.struct_field(stats, "fileName").to_pylist()
         left = {name for name in set(names) if self.is_left(name)}
@@ -90,7 +91,7 @@ class StatsCheck(RecordCheck):
     @staticmethod
     def range_difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
         """Describes how two ranges differ."""
-        if not all(_equal(expected, found, name) for name in ("minValue", "maxValue")):
+        if not all(_equal_bounds(expected, found, name) for name in ("minValue", "maxValue")):
             return f"expected the range {shown_range(expected)}, found {shown_range(found)}"
         for name in ("columnName", "valueCount", "nullCount"):
             if expected[name] != found[name]:
@@ -103,13 +104,13 @@ class StatsCheck(RecordCheck):
 
 
 def shown_range(stats: Mapping[str, Any]) -> str:
-    """The bounds of a statistics record for people."""
+    """Describes the bounds of a statistics record for users."""
     low, high = (next((m["value"] for m in (stats[n] or {}).values() if m), None) for n in ("minValue", "maxValue"))
     return f"{low!r} to {high!r}"
 
 
-def _equal(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
-    """Whether two bounds are equal, also if they are numbers of different types."""
+def _equal_bounds(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
+    """Returns whether two bounds are equal, even if they are numbers of different types."""
     if not one[name] or not other[name]:
         return bool(one[name] == other[name])
     return covers(one, other, name) and covers(other, one, name)
@@ -139,11 +140,11 @@ class ColumnStats(MetadataPartition):
         return combine_stats
 
     def file_groups(self, source: TableSource) -> int:
-        """As configured."""
+        """Returns the configured number."""
         return source.options.get(indexes_config.COLUMN_STATS_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """Ranges of every existing file with rows, including older versions of file groups."""
+        """Yields the ranges of every existing file with rows, including older versions of file groups."""
         files = (
             DataFile(partition, name, size)
             for listing in listed(source)
@@ -153,7 +154,7 @@ class ColumnStats(MetadataPartition):
         yield from _of_files(source, files, KeptStatistics.of(source), "", with_rows=True)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """Ranges of the files a commit wrote; removals of those that a clean deleted.
+        """Yields the ranges of the files that a commit wrote, and removals of those that a clean deleted.
 
         Ranges of a rolled-back instant left the metadata table when its delta commit was undone.
         """
@@ -161,14 +162,14 @@ class ColumnStats(MetadataPartition):
             files = files_of_commit(change.commit)
             yield from _of_files(source, files, KeptStatistics.of(source), change.sidecars)
         if change.action is Action.CLEAN:
-            yield from _removals(change.deleted, KeptStatistics.of(source))
+            yield from _removal_records(change.deleted, KeptStatistics.of(source))
 
     def columns(self, config: TableConfig, schema_json: str, options: Options) -> tuple[str, ...]:
-        """Names of the indexed columns, for a write with an Avro schema."""
-        return tuple(column.name for column in _columns(config, schema_json, options, config.index_version))
+        """Returns the names of the indexed columns, for a write with an Avro schema."""
+        return tuple(column.name for column in _indexed_columns(config, schema_json, options, config.index_version))
 
     def definition(self, source: TableSource) -> IndexDefinition:
-        """The columns indexed now. Warns about configured names that are not among them."""
+        """Returns the columns indexed now. Warns about configured names that are not among them."""
         kept = KeptStatistics.of(source)
         fields = tuple(column.name for column in kept.columns)
         unknown = set(source.options.get(COLUMN_STATS_COLUMNS)) - {*fields, *META_FIELDS, OPERATION}
@@ -183,14 +184,14 @@ class ColumnStats(MetadataPartition):
         return IndexDefinition(COLUMN_STATS, COLUMN_STATS, fields, version=f"V{kept.version}")
 
     def as_defined(self, options: Options, definition: Mapping[str, Any]) -> Options:
-        """The same columns, unless the options name others."""
+        """Returns options that name the columns of the definition, unless they name others."""
         columns = columns_of(definition)
         if not columns or options.get(COLUMN_STATS_COLUMNS):
             return options
         return options.replace({COLUMN_STATS_COLUMNS: ",".join(columns)})
 
     def falls_short(self, state: TableState, options: Options) -> bool:
-        """Whether the options ask for existing columns that have no statistics.
+        """Returns whether the options ask for existing columns that have no statistics.
 
         Ranges of the next files alone would make Apache Hudi lose rows: it applies a partition's range to its older
         files too, and skips partitions without one (seen with 1.2.0, whose own writers leave it so).
@@ -201,13 +202,13 @@ class ColumnStats(MetadataPartition):
         if noted is None or found is None or found.evolves_on_read:
             return False
         version = 1 if version_of(definitions, COLUMN_STATS, state.config) == "V1" else 2
-        columns = _columns(state.config, schema_text(found), options, version)
+        columns = _indexed_columns(state.config, schema_text(found), options, version)
         return not {column.name for column in columns} <= set(noted)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptStatistics:
-    """Which statistics a table keeps."""
+    """The statistics that a table keeps."""
 
     columns: tuple[IndexedColumn, ...]
     version: int
@@ -215,14 +216,14 @@ class KeptStatistics:
 
     @classmethod
     def of(cls, source: TableSource) -> KeptStatistics:
-        """The current state. Reads the index definitions."""
+        """Returns the current state. Reads the index definitions."""
         stored = version_of(source.definitions, COLUMN_STATS, source.config)
         version = 1 if stored == "V1" else 2
-        return cls(_columns(source.config, source.schema_json, source.options, version), version)
+        return cls(_indexed_columns(source.config, source.schema_json, source.options, version), version)
 
 
 def files_of_commit(commit: CommitMetadata) -> list[DataFile]:
-    """The base and log files a commit wrote, each once; change data files are excluded."""
+    """Returns the base and log files that a commit wrote, each once; change data files are excluded."""
     found: dict[str, DataFile] = {}
     for stat in commit.stats:
         if stat.path:
@@ -246,7 +247,9 @@ def stats_records(ranges: Iterable[tuple[DataFile, ColumnRanges | None]], *, ind
     return MetadataRecords(COLUMN_STATS, pa.array(keys, pa.string()), values)
 
 
-def _columns(config: TableConfig, schema_json: str, options: Options, index_version: int) -> tuple[IndexedColumn, ...]:
+def _indexed_columns(
+    config: TableConfig, schema_json: str, options: Options, index_version: int
+) -> tuple[IndexedColumn, ...]:
     return indexed_columns(
         schema_json,
         names=options.get(COLUMN_STATS_COLUMNS),
@@ -264,22 +267,22 @@ def _of_files(
     *,
     with_rows: bool = False,
 ) -> Iterator[MetadataRecords]:
-    """`with_rows`: skips files without rows, such as logs of deletes."""
-    for some in _some(files):
+    """Yields the records of files. `with_rows`: skips files without rows, such as logs of deletes."""
+    for some in _in_chunks(files):
         found = source.ranges(some, kept.columns, sidecars)
         if with_rows:
-            found = [(file, each) for file, each in found if each is not None and pc.any(_counted(each)).as_py()]
+            found = [(file, each) for file, each in found if each is not None and pc.any(_count_values(each)).as_py()]
         yield stats_records(found, index_version=kept.version)
 
 
-def _counted(ranges: ColumnRanges) -> pa.Array:
+def _count_values(ranges: ColumnRanges) -> pa.Array:
     return pc.greater(ranges.rows["values"], 0)
 
 
-def _removals(deleted: Mapping[str, Sequence[str]], kept: KeptStatistics) -> Iterator[MetadataRecords]:
+def _removal_records(deleted: Mapping[str, Sequence[str]], kept: KeptStatistics) -> Iterator[MetadataRecords]:
     fields = [column.name for column in kept.columns]
     gone = [(partition, name) for partition, names in deleted.items() for name in names]
-    for some in _some(gone):
+    for some in _in_chunks(gone):
         endings = [partition_id(partition) + file_id(name) for partition, name in some]
         keys = [column_id(field) + ending for ending in endings for field in fields]
         names = pa.array([name for _, name in some for _ in fields], pa.string())
@@ -288,8 +291,8 @@ def _removals(deleted: Mapping[str, Sequence[str]], kept: KeptStatistics) -> Ite
         yield MetadataRecords(COLUMN_STATS, pa.array(keys, pa.string()), values)
 
 
-def _some(items: Iterable[T]) -> Iterator[list[T]]:
-    """The items in lists of bounded length."""
+def _in_chunks(items: Iterable[T]) -> Iterator[list[T]]:
+    """Yields the items in lists of bounded length."""
     rest = iter(items)
     while found := list(islice(rest, _AT_ONCE)):
         yield found

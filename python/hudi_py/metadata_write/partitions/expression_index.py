@@ -70,10 +70,10 @@ _SIZES: Final[Mapping[str, Option[Any]]] = dict(
         strict=True,
     )
 )
-"""Options of an index, and those of writes that they take the place of."""
+"""Options of an index, and the options of writes that they replace."""
 _PARTITIONS: Final = partition_id("__partition_stat__")
 _AT_ONCE: Final = 64
-"""Filters held in memory at once: one of the default size takes 431 kB."""
+"""Maximum number of filters in memory: one of the default size takes 431 kB."""
 _TYPES: Final = (
     (pa.types.is_string, ValueType.STRING),
     (pa.types.is_binary, ValueType.BYTES),
@@ -82,7 +82,7 @@ _TYPES: Final = (
     (pa.types.is_date32, ValueType.DATE),
     (pa.types.is_timestamp, ValueType.TIMESTAMP_MICROS),
 )
-"""The types of bounds by those of functions' values."""
+"""The types of bounds, by the types of functions' values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,11 @@ class ExpressionFiles:
 
     @classmethod
     def of(cls, source: TableSource, name: str, change: TableChange | None) -> ExpressionFiles:
-        """Raises:
-        ConfigError: the column has another type now, of which the function has no values.
+        """Returns the values of the expression of an index.
+
+        Raises:
+            ConfigError: the type of the column has changed to one that the function does not support.
+            CorruptFileError: the index has no definition.
         """
         found = source.definitions.get(name)
         if found is None or not found.get("sourceFields"):
@@ -124,11 +127,11 @@ class ExpressionFiles:
 
     @property
     def kind(self) -> pa.DataType | None:
-        """The type of the column; None: the table has none of the name."""
+        """The type of the column; None: the table has no column of this name."""
         return type_at(self.reader.schema, self.field)
 
     def values(self, file: DataFile) -> Iterator[pa.Array]:
-        """Those of a base file, or of a log file by itself."""
+        """Yields the values of a base file, or of a log file by itself."""
         partition = PartitionPath(file.partition)
         base, log = parse_base_file_name(file.name), parse_log_file_name(file.name)
         if log is not None and log.cdc:
@@ -163,11 +166,11 @@ class RangeRecords:
     version: int
 
     def ranges(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ColumnRanges]]:
-        """The ranges of files that have rows."""
+        """Returns the ranges of files that have rows."""
         return [(file, found) for file, found in in_order(self._of_file, files) if found is not None]
 
     def of_ranges(self, ranges: _Ranges) -> MetadataRecords:
-        """The records of files."""
+        """Returns the records of files."""
         if not ranges:
             return MetadataRecords(self.files.index)
         keys = [column_stats_key(self.column.name, file.partition, file.name) for file, _ in ranges]
@@ -177,7 +180,8 @@ class RangeRecords:
         return MetadataRecords(self.files.index, pa.array(keys, pa.string()), values)
 
     def of_partition(self, path: str, parts: Sequence[ColumnRanges], *, replacing: bool = True) -> MetadataRecords:
-        """The record of a partition, from the ranges of its files; `replacing`: see `TableSource.bounds_replace`."""
+        """Returns the record of a partition, from the ranges of its files; `replacing`: see
+        `TableSource.bounds_replace`."""
         tables = [pa.Table.from_batches([part.rows], RANGES) for part in parts if len(part)]
         if not tables:
             return MetadataRecords(self.files.index)
@@ -190,10 +194,10 @@ class RangeRecords:
             tight=replacing,
             of_rows=True,
         )
-        return MetadataRecords(self.files.index, pa.array([self._key(path)], pa.string()), values)
+        return MetadataRecords(self.files.index, pa.array([self._key_of(path)], pa.string()), values)
 
     def stored(self, source: TableSource, path: str, files: Sequence[DataFile]) -> Iterator[ColumnRanges]:
-        """The ranges of files from their records, or else from the files."""
+        """Yields the ranges of files from their records, or else from the files."""
         metadata, known = source.metadata, set()
         if metadata is not None and metadata.has(self.files.index) and files:
             prefix = column_id(self.column.name) + partition_id(path)
@@ -205,27 +209,29 @@ class RangeRecords:
             yield found
 
     def removed(self, deleted: Mapping[str, Sequence[str]]) -> MetadataRecords:
-        """The removals of files' records."""
+        """Returns the removals of files' records."""
         places = [(partition, file) for partition, files in deleted.items() for file in files]
         if not places:
             return MetadataRecords(self.files.index)
         keys = [column_stats_key(self.column.name, partition, file) for partition, file in places]
-        return self._removals(COLUMN_STATS_RECORD, keys, [file for _, file in places], tight=False)
+        return self._removal_records(COLUMN_STATS_RECORD, keys, [file for _, file in places], tight=False)
 
     def removed_partitions(self, paths: Sequence[str]) -> MetadataRecords:
-        """The removals of partitions' records."""
+        """Returns the removals of partitions' records."""
         if not paths:
             return MetadataRecords(self.files.index)
-        return self._removals(
-            PARTITION_STATS_RECORD, [self._key(path) for path in paths], [""] * len(paths), tight=True
+        return self._removal_records(
+            PARTITION_STATS_RECORD, [self._key_of(path) for path in paths], [""] * len(paths), tight=True
         )
 
-    def _removals(self, type_: int, keys: Sequence[str], names: Sequence[str], *, tight: bool) -> MetadataRecords:
+    def _removal_records(
+        self, type_: int, keys: Sequence[str], names: Sequence[str], *, tight: bool
+    ) -> MetadataRecords:
         columns = pa.array([self.column.name] * len(keys), pa.string())
         values = removal_values(type_, columns, pa.array(names, pa.string()), index_version=self.version, tight=tight)
         return MetadataRecords(self.files.index, pa.array(keys, pa.string()), values)
 
-    def _key(self, path: str) -> str:
+    def _key_of(self, path: str) -> str:
         return column_id(self.column.name) + _PARTITIONS + partition_id(path)
 
     def _of_file(self, file: DataFile) -> ColumnRanges | None:
@@ -235,7 +241,7 @@ class RangeRecords:
         if not found.values:
             return None
         widen_zeros(found)
-        found.values -= found.nulls  # as Spark's count of the column
+        found.values -= found.nulls  # like Spark's count of the column
         found.size, found.raw_size = file.size, 2 * file.size
         return ColumnRanges.of([found])
 
@@ -249,7 +255,7 @@ class FilterRecords:
     instant: str
 
     def of_files(self, files: Sequence[DataFile]) -> Iterator[MetadataRecords]:
-        """The records of files that have rows."""
+        """Yields the records of files that have rows."""
         for at in range(0, len(files), _AT_ONCE):
             found = in_order(self._of_file, files[at : at + _AT_ONCE])
             made = [
@@ -260,12 +266,12 @@ class FilterRecords:
             yield filter_records(self.files.index, made, self.instant, deleted=False)
 
     def removed(self, deleted: Mapping[str, Sequence[str]]) -> MetadataRecords:
-        """The removals of files' records."""
+        """Returns the removals of files' records."""
         keys = [bloom_filter_key(partition, file) for partition, files in deleted.items() for file in files]
         return filter_records(self.files.index, [(key, "", b"") for key in keys], self.instant, deleted=True)
 
     def _of_file(self, file: DataFile) -> bytes | None:
-        """A filter of the texts of values. Null has none: in Apache Hudi, a null fails the write."""
+        """Builds a filter of the texts of values. Null is left out: in Apache Hudi, a null fails the write."""
         bloom: BloomFilter | None = None
         for values in self.files.values(file):
             if len(values):
@@ -275,7 +281,7 @@ class FilterRecords:
 
 
 def records_of(source: TableSource, name: str, change: TableChange | None) -> RangeRecords | FilterRecords:
-    """The records of an index."""
+    """Returns the records of an index."""
     definition = source.definitions.get(name, {})
     files = ExpressionFiles.of(source, name, change)
     if definition.get("indexType") == BLOOM_KIND:
@@ -292,7 +298,7 @@ def records_of(source: TableSource, name: str, change: TableChange | None) -> Ra
 
 
 def filters_of(given: Options, options: Mapping[str, str]) -> BloomConfig:
-    """The size of an index's filters, from its own options or else from those of the write.
+    """Returns the size of an index's filters, from its own options or else from those of the write.
 
     Raises:
         ConfigError: an option of the index is not valid.
@@ -302,17 +308,17 @@ def filters_of(given: Options, options: Mapping[str, str]) -> BloomConfig:
 
 
 def options_in(definition: Mapping[str, Any]) -> dict[str, str]:
-    """The options of an index, from its stored definition."""
+    """Returns the options of an index, from its stored definition."""
     return {str(key): str(value) for key, value in (definition.get("indexOptions") or {}).items()}
 
 
 def expression_in(definition: Mapping[str, Any]) -> IndexFunction:
-    """The expression of an index, from its stored definition."""
+    """Returns the expression of an index, from its stored definition."""
     return IndexFunction.of_index(str(definition.get("indexFunction") or ""), options_in(definition))
 
 
 class _RangeCheck(StatsCheck):
-    """Ranges of files, and of partitions, which may be wider than those of their files."""
+    """Compares ranges of files, and of partitions, which may be wider than those of their files."""
 
     def known_names(self) -> Collection[str]:
         return {*self.listing.places, *self.listing.partitions}
@@ -328,8 +334,8 @@ class _RangeCheck(StatsCheck):
 
 
 class _FilterCheck(BloomCheck):
-    """Filters of another size than ours would have, such as those that Apache Hudi makes for 60,000 keys, cannot be
-    compared bit by bit: of these only the format is checked."""
+    """Compares filters. Filters of another size than ours, such as those that Apache Hudi makes for 60,000 keys, cannot
+    be compared bit by bit: only their format is checked."""
 
     def difference(self, expected: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> str:
         said = BloomCheck.difference(self, expected, found)
@@ -376,8 +382,8 @@ class ExpressionIndex(NamedIndex):
     def define(
         cls, config: TableConfig, schema: pa.Schema | None, request: IndexRequest, settings: Options
     ) -> IndexDefinition:
-        """See `NamedIndex.define`. The options of the request are `expr`, the function (by default `identity`), and its
-        options; for filters also those of their size."""
+        """Returns the definition, see `NamedIndex.define`. The options of the request are `expr`, the function (by
+        default `identity`), and its options; for filters also those of their size."""
         what = cls.start_of_error(config, request.name)
         found = column_type(config, schema, request, what)
         function = request.options.get(EXPR, IDENTITY)
@@ -417,11 +423,11 @@ class ExpressionIndex(NamedIndex):
         return combine_stats
 
     def file_groups(self, source: TableSource) -> int:
-        """As configured."""
+        """Returns the configured number."""
         return source.options.get(indexes_config.EXPRESSION_INDEX_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """The records of the files of the newest slices, and of all partitions."""
+        """Yields the records of the files of the newest slices, and of all partitions."""
         records = records_of(source, self.name, None)
         for path in source.view.partitions():
             files = [file for slice_ in source.view.latest_slices(path) for file in files_of_slice(slice_)]
@@ -433,8 +439,8 @@ class ExpressionIndex(NamedIndex):
                 yield from records.of_files(files)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """The records of the files that a commit wrote and of their partitions; removals of the files that a clean
-        deleted and of partitions that were deleted."""
+        """Yields the records of the files that a commit wrote and of their partitions, and removals for the files that
+        a clean deleted and for deleted partitions."""
         commit = change.commit
         if commit is None and change.action is not Action.CLEAN:
             return

@@ -43,7 +43,8 @@ Sizes = Mapping[str, Mapping[str, int]]
 
 
 class FilesCheck(RecordCheck):
-    """Files left behind by a failed write need no record, and a pending clean may already have deleted others."""
+    """Compares listings. Files left behind by a failed write need no record, and a pending clean may already have
+    deleted others."""
 
     field: ClassVar[str] = "filesystemMetadata"
 
@@ -85,15 +86,15 @@ class FilesIndex(MetadataPartition):
         return True
 
     def combine(self, *, logs_only: bool) -> Combine:
-        """The union; a removal takes away older entries."""
+        """Returns a rule that unites listings; a removal takes away older entries."""
         return partial(combine_files, keeps_removals=logs_only)
 
     def file_groups(self, source: TableSource) -> int:
-        """One, always."""
+        """Returns 1: the partition always has one file group."""
         return 1
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """The storage listing, without files of incomplete actions."""
+        """Yields the storage listing, without files of incomplete actions."""
         partitions: list[str] = []
         for listing in listed(source):
             partitions += listing
@@ -101,7 +102,7 @@ class FilesIndex(MetadataPartition):
         yield _partition_list(partitions, removed=False)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """The files an action adds and removes, with the sizes in its statistics.
+        """Yields the files that an action adds and removes, with the sizes in its statistics.
 
         The all-partitions record names the partitions that a commit has statistics for and those a clean removed.
         """
@@ -122,8 +123,8 @@ class FilesIndex(MetadataPartition):
             yield _partition_list(change.deleted_partitions, removed=True)
 
     def changes_of_undoing(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """For a rollback, its own files. After a restore the recorded listing is compared with the storage, because
-        files that came or went since are not undone."""
+        """Yields what undoing changes: after a rollback, its own files. After a restore, the recorded listing is
+        compared with the storage, because files that came or went since are not undone."""
         if change.action is not Action.RESTORE:
             yield from self.changes(source, change)
             return
@@ -134,7 +135,8 @@ class FilesIndex(MetadataPartition):
         yield from self.differences(present, recorded)
 
     def differences(self, present: Sizes, recorded: Sizes) -> Iterator[MetadataRecords]:
-        """Changes from the recorded to the present listing (`fetchOutofSyncFilesRecordsFromMetadataTable`, 1.2.0)."""
+        """Yields the changes from the recorded to the present listing (`fetchOutofSyncFilesRecordsFromMetadataTable`,
+        1.2.0)."""
         added = {
             partition: {name: size for name, size in files.items() if name not in recorded.get(partition, {})}
             for partition, files in present.items()
@@ -153,7 +155,7 @@ class FilesIndex(MetadataPartition):
 
 
 def _files_records(added: Mapping[str, Mapping[str, int]], deleted: Mapping[str, Collection[str]]) -> MetadataRecords:
-    """One record for each partition, with its added and deleted files."""
+    """Returns one record for each partition, with its added and deleted files."""
     partitions = sorted({*added, *deleted})
     if not partitions:
         return MetadataRecords(FILES)
@@ -170,7 +172,7 @@ def _files_records(added: Mapping[str, Mapping[str, int]], deleted: Mapping[str,
         offsets.append(len(names))
     keys = pa.array([partition_key(partition) for partition in partitions], pa.string())
     return MetadataRecords(
-        FILES, keys, encode_values(FILES_RECORD, {"filesystemMetadata": _maps(offsets, names, sizes, removed)})
+        FILES, keys, encode_values(FILES_RECORD, {"filesystemMetadata": _make_maps(offsets, names, sizes, removed)})
     )
 
 
@@ -179,14 +181,14 @@ def _partition_list(partitions: Collection[str], *, removed: bool) -> MetadataRe
 
 
 def _list_record(partitions: Mapping[str, bool]) -> MetadataRecords:
-    """The record of all partitions; True marks deleted ones."""
+    """Returns the record of all partitions; True marks deleted ones."""
     names = [partition_key(partition) for partition in partitions]
-    maps = _maps([0, len(names)], names, [0] * len(names), list(partitions.values()))
+    maps = _make_maps([0, len(names)], names, [0] * len(names), list(partitions.values()))
     keys = pa.array([ALL_PARTITIONS], pa.string())
     return MetadataRecords(FILES, keys, encode_values(ALL_PARTITIONS_RECORD, {"filesystemMetadata": maps}))
 
 
-def _maps(offsets: list[int], names: list[str], sizes: list[int], removed: list[bool]) -> pa.MapArray:
+def _make_maps(offsets: list[int], names: list[str], sizes: list[int], removed: list[bool]) -> pa.MapArray:
     infos = pa.StructArray.from_arrays(
         [pa.array(np.array(sizes, np.int64)), pa.array(removed, pa.bool_())],
         fields=[pa.field("size", pa.int64(), False), pa.field("isDeleted", pa.bool_(), False)],

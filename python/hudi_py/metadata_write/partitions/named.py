@@ -1,4 +1,4 @@
-"""Indexes that are made by name (`HoodieIndexUtils.getSecondaryOrExpressionIndexDefinition`, 1.2.0)."""
+"""Indexes that are created by name (`HoodieIndexUtils.getSecondaryOrExpressionIndexDefinition`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def put_definition(storage: Storage, config: TableConfig, definition: IndexDefin
     """
     there = read_definitions(storage, config)
     before = there.get(definition.name)
-    after = _over(before, definition)
+    after = _merge_definition(before, definition)
     if before != after:
-        _write(storage, config, {**there, definition.name: after})
+        _write_definitions(storage, config, {**there, definition.name: after})
     if PATH_KEY not in config.properties:
         config = update_table_config(storage, {PATH_KEY: INDEX_DEFINITIONS})
     return config
@@ -43,13 +43,13 @@ def put_definitions(storage: Storage, config: TableConfig, definitions: Mapping[
     """Stores definitions again that were read before. The table lock must be held."""
     there = read_definitions(storage, config)
     if any(there.get(name) != each for name, each in definitions.items()):
-        _write(storage, config, {**there, **definitions})
+        _write_definitions(storage, config, {**there, **definitions})
 
 
 def is_stored(definitions: Mapping[str, Mapping[str, Any]], config: TableConfig, definition: IndexDefinition) -> bool:
-    """Whether `put_definition` would change nothing in a table with these definitions."""
+    """Returns whether `put_definition` would change nothing in a table with these definitions."""
     before = definitions.get(definition.name)
-    return PATH_KEY in config.properties and before is not None and before == _over(before, definition)
+    return PATH_KEY in config.properties and before is not None and before == _merge_definition(before, definition)
 
 
 def drop_definitions(storage: Storage, config: TableConfig, names: Iterable[str]) -> None:
@@ -57,11 +57,11 @@ def drop_definitions(storage: Storage, config: TableConfig, names: Iterable[str]
     there = read_definitions(storage, config)
     gone = set(names) & set(there)
     if gone:
-        _write(storage, config, {name: value for name, value in there.items() if name not in gone})
+        _write_definitions(storage, config, {name: value for name, value in there.items() if name not in gone})
 
 
 def version_of(definitions: Mapping[str, Mapping[str, Any]], name: str, config: TableConfig) -> str:
-    """`V1` or `V2`: the version of an index's records as defined, or else as a new definition would set it."""
+    """Returns `V1` or `V2`: the version of an index's records as defined, or else as a new definition would set it."""
     found = definitions.get(name)
     if found is not None:
         return str(found.get("version") or "V1")
@@ -69,24 +69,24 @@ def version_of(definitions: Mapping[str, Mapping[str, Any]], name: str, config: 
 
 
 def source_fields(definitions: Mapping[str, Mapping[str, Any]], name: str) -> Sequence[str] | None:
-    """Columns of an index; None if it is not defined."""
+    """Returns the columns of an index; None if it is not defined."""
     found = definitions.get(name)
     return None if found is None else columns_of(found)
 
 
 def columns_of(definition: Mapping[str, Any]) -> Sequence[str]:
-    """Columns in a stored definition."""
+    """Returns the columns in a stored definition."""
     return [str(each) for each in definition.get("sourceFields") or ()]
 
 
-def _over(before: Mapping[str, Any] | None, definition: IndexDefinition) -> dict[str, Any]:
+def _merge_definition(before: Mapping[str, Any] | None, definition: IndexDefinition) -> dict[str, Any]:
     after = definition.to_json()
     if before is not None and before.get("version"):
         after["version"] = before["version"]
     return after
 
 
-def _write(storage: Storage, config: TableConfig, definitions: Mapping[str, Any]) -> None:
+def _write_definitions(storage: Storage, config: TableConfig, definitions: Mapping[str, Any]) -> None:
     content = json.dumps({DEFINITIONS: definitions}, separators=(",", ":"), ensure_ascii=False)
     storage.put(definitions_path(config), content.encode())
 
@@ -110,15 +110,16 @@ class IndexRequest:
 
 @dataclass(frozen=True, slots=True)
 class NamedIndex(MetadataPartition):
-    """A partition of an index that is made by name for a column, which is in the table's index definitions."""
+    """The partition of an index that is created by name for a column, which is stored in the table's index
+    definitions."""
 
     name: str
     prefix: ClassVar[str]
-    """What precedes the index's own name in that of the partition."""
+    """Prefix of the partition's name, before the index's own name."""
     kinds: ClassVar[tuple[str, ...]]
     """Its kinds in definitions, SQL and options."""
     word: ClassVar[str]
-    """What errors call it."""
+    """The word for it in errors."""
 
     @property
     def file_id_prefix(self) -> str:
@@ -130,14 +131,14 @@ class NamedIndex(MetadataPartition):
     @classmethod
     @abstractmethod
     def asked(cls, options: Options) -> IndexRequest | None:
-        """The index that the options of a write ask for; its name is empty if they name none."""
+        """Returns the index that the options of a write ask for; its name is empty if they name none."""
 
     @classmethod
     @abstractmethod
     def define(
         cls, config: TableConfig, schema: pa.Schema | None, request: IndexRequest, settings: Options
     ) -> IndexDefinition:
-        """Return the definition of a new index.
+        """Returns the definition of a new index.
 
         Args:
             schema: of the table; None: it has none yet.
@@ -149,15 +150,15 @@ class NamedIndex(MetadataPartition):
 
     @classmethod
     def is_same(cls, definition: Mapping[str, Any], request: IndexRequest) -> bool:
-        """Whether an index of the table is one that options ask for (`isNewSecondaryIndexDefinitionRequired`,
-        `isNewExpressionIndexDefinitionRequired`, 1.2.0)."""
+        """Returns whether an index of the table is the one that options ask for
+        (`isNewSecondaryIndexDefinitionRequired`, `isNewExpressionIndexDefinitionRequired`, 1.2.0)."""
         return ".".join(columns_of(definition)) == request.column
 
     @classmethod
     def missing_needs(
         cls, storage: Storage, config: TableConfig, request: IndexRequest, options: Options, later: Collection[str]
     ) -> tuple[str, ...]:
-        """Return the partitions to make before it, as it needs them.
+        """Returns the partitions to create first because the index needs them.
 
         Args:
             later: partitions that the table gets anyway.
@@ -169,12 +170,12 @@ class NamedIndex(MetadataPartition):
 
     @classmethod
     def check_rows(cls, storage: Storage) -> str:
-        """What forbids to create it, as far as the rows of the table are known; empty if nothing does."""
+        """Returns why the rows of the table, as far as they are known, do not allow it; empty if they do."""
         return ""
 
     def outdated_by(self, before: pa.DataType | None, after: pa.DataType | None) -> bool:
-        """Whether another type of its column makes its records wrong, so that it must be rebuilt. None: there is no
-        such column."""
+        """Returns whether a change of its column's type makes its records wrong, so that it must be rebuilt. None:
+        there is no such column."""
         return before != after
 
     def maintainable(self, definition: Mapping[str, Any]) -> bool:
@@ -186,17 +187,17 @@ class NamedIndex(MetadataPartition):
 
     @classmethod
     def full_name(cls, name: str) -> str:
-        """The name of the partition of an index, given with or without the prefix."""
+        """Returns the name of the partition of an index, given with or without the prefix."""
         return name if name.startswith(cls.prefix) else cls.prefix + name
 
     @classmethod
     def start_of_error(cls, config: TableConfig, name: str) -> str:
-        """Errors about an index that cannot be created begin so."""
+        """Returns the beginning of errors about an index that cannot be created."""
         return f"Cannot create the {cls.word} {name!r} of the table {config.name!r}"
 
 
 def column_type(config: TableConfig, schema: pa.Schema | None, request: IndexRequest, what: str) -> pa.DataType:
-    """The type of the column that an index is made for.
+    """Returns the type of the column for which an index is created.
 
     Args:
         what: the beginning of errors.

@@ -70,7 +70,8 @@ _MERGED_LOGS: Final = 8
 
 
 class PartitionStatsCheck(StatsCheck):
-    """An overwrite keeps the ranges of the files it replaced, in Apache Hudi as here: too wide is not wrong."""
+    """Compares ranges. An overwrite keeps the ranges of the files that it replaced, in Apache Hudi as here: too wide is
+    not wrong."""
 
     def known_names(self) -> Collection[str]:
         return self.listing.partitions
@@ -83,14 +84,14 @@ class PartitionStatsCheck(StatsCheck):
         if not all(covers(found, expected, name) for name in ("minValue", "maxValue")):
             return f"the range {shown_range(found)} does not cover {shown_range(expected)}"
         # A log compaction that completes after later writes rewrites rows that their records do not count
-        for what, has, noted in zip(("nulls", "values"), _has(expected), _has(found), strict=True):
+        for what, has, noted in zip(("nulls", "values"), _has_values(expected), _has_values(found), strict=True):
             if has and not noted and found.get("isTightBound"):
                 return f"expected {what}, found valueCount = {found['valueCount']}, nullCount = {found['nullCount']}"
         return ""
 
 
-def _has(stats: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Whether there are nulls and non-nulls, which is all that readers need the counts for."""
+def _has_values(stats: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Returns whether there are nulls, and other values: readers need the counts for nothing else."""
     return stats["nullCount"] > 0, stats["valueCount"] > stats["nullCount"]
 
 
@@ -112,8 +113,8 @@ class PartitionStats(MetadataPartition):
         return options.asked(indexes_config.COLUMN_STATS) is False
 
     def checking(self, source: TableSource) -> RecordCheck:
-        """Values count, not the defaults in place of them: a compaction may store such a default after a later request
-        has described the partition without it."""
+        """Returns a comparison with the bounds of values alone, without the defaults of footers: a compaction may store
+        such a default after a later request has described the partition without it."""
         given = (source.storage, source.config, source.timeline, source.view, source.schema_json, source.options)
         return self.check(_SourceOfValues(*given))
 
@@ -126,13 +127,13 @@ class PartitionStats(MetadataPartition):
         return "" if config.defines_indexes and config.partition_fields else "table version 8 or later, and partitions"
 
     def file_groups(self, source: TableSource) -> int:
-        """As configured."""
+        """Returns the configured number."""
         return source.options.get(indexes_config.PARTITION_STATS_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """Ranges of all partitions over their newest slices."""
+        """Yields the ranges of all partitions over their newest slices."""
         kept = KeptStatistics.of(source)
-        for some in _chunks(source.view.partitions()):
+        for some in _in_chunks(source.view.partitions()):
             gathered = _Gathered(source, kept, some)
             files = [
                 file for path in some for slice_ in source.view.latest_slices(path) for file in files_of_slice(slice_)
@@ -141,8 +142,8 @@ class PartitionStats(MetadataPartition):
             yield gathered.records()
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """Ranges of the partitions a commit wrote to, removals of those it deleted, and `column_stats` records of files
-        missing there.
+        """Yields the ranges of the partitions that a commit wrote to, removals of those that it deleted, and
+        `column_stats` records of files missing there.
 
         Ranges of a rolled-back instant left the metadata table when its delta commit was undone; a clean removes no
         file of the newest slices.
@@ -151,12 +152,12 @@ class PartitionStats(MetadataPartition):
             return
         kept = KeptStatistics.of(source)
         if change.commit.operation == Operation.DELETE_PARTITION.java_name:
-            yield _removals([path for path, ids in change.commit.replaced.items() if ids], kept)
+            yield _removal_records([path for path, ids in change.commit.replaced.items() if ids], kept)
             return
         written: dict[str, list[DataFile]] = {}
         for file in files_of_commit(change.commit):
             written.setdefault(file.partition, []).append(file)
-        retyped = change.commit.operation not in SCHEMA_OF_PLAN and _retyped(source, kept)
+        retyped = change.commit.operation not in SCHEMA_OF_PLAN and _changes_type(source, kept)
         yield from self._of_written(source, change, kept, written, retyped=retyped)
         if retyped:
             yield from self._of_others(source, kept, written)
@@ -170,16 +171,17 @@ class PartitionStats(MetadataPartition):
         *,
         retyped: bool,
     ) -> Iterator[MetadataRecords]:
-        """The ranges of partitions that a commit wrote to. `retyped`: whether it gives a column another type."""
+        """Yields the ranges of partitions that a commit wrote to. `retyped`: whether it changes the type of a
+        column."""
         # ranges that Apache Hudi made leave out base files that are not Parquet
-        whole = retyped or _overtaken(source.timeline) or source.config.base_file_format != "PARQUET"
+        whole = retyped or _was_overtaken(source.timeline) or source.config.base_file_format != "PARQUET"
         own = () if change.commit is None else change.commit.replaced
         replaced = {*own, *(partition for partition, _ in source.view.replaced)}
-        for some in _chunks(sorted(written)):
+        for some in _in_chunks(sorted(written)):
             gathered = _Gathered(source, kept, some)
             gathered.ask([file for path in some for file in written[path]], change.sidecars)
-            source.view.lister.prefetch(path for path in some if _groups(written[path]))
-            growing = [path for path in some if path not in replaced and _grows(source, path, written[path])]
+            source.view.lister.prefetch(path for path in some if _file_groups(written[path]))
+            growing = [path for path in some if path not in replaced and _only_adds(source, path, written[path])]
             standing = set() if whole else gathered.take_standing(growing)
             others = [path for path in some if path not in standing]
             source.view.lister.prefetch(others)
@@ -189,8 +191,8 @@ class PartitionStats(MetadataPartition):
 
     @staticmethod
     def _of_others(source: TableSource, kept: KeptStatistics, written: Collection[str]) -> Iterator[MetadataRecords]:
-        """The ranges of all other partitions."""
-        for some in _chunks([path for path in source.view.partitions() if path not in written]):
+        """Yields the ranges of all other partitions."""
+        for some in _in_chunks([path for path in source.view.partitions() if path not in written]):
             gathered = _Gathered(source, kept, some)
             source.view.lister.prefetch(some)
             slices = [slice_ for path in some for slice_ in source.view.latest_slices(path)]
@@ -199,8 +201,8 @@ class PartitionStats(MetadataPartition):
 
 
 class _SourceOfValues(TableSource):
-    """A table whose columns have no bounds in files where all their values are null: those of a footer are a default,
-    as in Apache Hudi (0 to 0), and no row has it."""
+    """A table whose columns have no bounds in files where all their values are null: footers contain a default, as in
+    Apache Hudi (0 to 0), which no row has."""
 
     def ranges(
         self, files: Iterable[DataFile], columns: Sequence[IndexedColumn], sidecars: str
@@ -219,14 +221,14 @@ class _Gathered:
         self._partitions = list(partitions)
         self._numbers = {partition: at for at, partition in enumerate(partitions)}
         self._tables: list[pa.Table] = []
-        self._groups: list[npt.NDArray[np.int32]] = []
+        self._file_groups: list[npt.NDArray[np.int32]] = []
         self._with_ranges: set[str] = set()
         """Partitions with known ranges."""
 
     def ask(
         self, files: Sequence[DataFile], sidecars: str = "", known: Mapping[tuple[str, str], set[str]] | None = None
     ) -> list[tuple[DataFile, ColumnRanges]]:
-        """Takes the ranges of files from the files themselves; returns those missing from `column_stats`.
+        """Adds the ranges of files from the files themselves; returns those missing from `column_stats`.
 
         Args:
             known: the columns already taken, by partition and name of the file.
@@ -237,24 +239,24 @@ class _Gathered:
             if found is None:
                 # the bounds include whatever the file holds; a partition of such files alone gets no record
                 wide = [Range(column, *widest(column)) for column in self._columns if column.name not in there]
-                self._add(file.partition, ColumnRanges.of(wide))
+                self._add_ranges(file.partition, ColumnRanges.of(wide))
                 continue
             self._with_ranges.add(file.partition)
             rows = int(pc.max(found.rows["values"]).as_py() or 0)
-            found = _without(found, there)
+            found = _without_columns(found, there)
             names = {*there, *found.rows["column"].to_pylist()}
             absent = [column for column in self._columns if column.name not in names]
             if absent and self._renamed:
-                self._add(file.partition, ColumnRanges.of([Range(column, *widest(column)) for column in absent]))
+                self._add_ranges(file.partition, ColumnRanges.of([Range(column, *widest(column)) for column in absent]))
             elif absent:
                 nulls = ColumnRanges.of([Range(column, None, None, rows, rows) for column in absent])
-                found = _both(found, nulls)
-            self._add(file.partition, found)
+                found = _unite_ranges(found, nulls)
+            self._add_ranges(file.partition, found)
             fresh.append((file, found))
         return fresh
 
     def take_standing(self, partitions: Sequence[str]) -> set[str]:
-        """Takes the present records of partitions. Returns the partitions whose records are complete."""
+        """Adds the present records of partitions. Returns the partitions whose records are complete."""
         metadata = self._source.metadata
         if not partitions or metadata is None or not metadata.has(PARTITION_STATS):
             return set()
@@ -268,18 +270,18 @@ class _Gathered:
             # each column once, and all over the same rows: none was added after the files
             if len(counts) == 1 and sorted(names) == sorted(column.name for column in self._columns):
                 self._tables.append(rows)
-                self._groups.append(np.full(rows.num_rows, self._numbers[path], np.int32))
+                self._file_groups.append(np.full(rows.num_rows, self._numbers[path], np.int32))
                 self._with_ranges.add(path)
                 taken.add(path)
         return taken
 
     def look_up(self, files: Sequence[DataFile]) -> MetadataRecords:
-        """Takes the ranges of files from `column_stats`, and from the files if missing there; returns the records to
-        add to it."""
+        """Adds the ranges of files from `column_stats`, and from the files if missing there; returns the records to add
+        to it."""
         metadata = self._source.metadata
         known: dict[tuple[str, str], set[str]] = {}
         if metadata is not None and metadata.has(COLUMN_STATS):
-            for some in _apart(files):
+            for some in _by_identity(files):
                 partitions = {file.partition for file in some}
                 prefixes = [
                     column_id(column.name) + partition_id(path) for path in partitions for column in self._columns
@@ -289,8 +291,8 @@ class _Gathered:
                 names = table[FILE].to_pylist()
                 self._tables.append(table.drop_columns([FILE]))
                 numbers = (self._numbers[places[name]] for name in names)
-                self._groups.append(np.fromiter(numbers, np.int32, len(names)))
-                self._with_ranges.update(self._partitions[at] for at in set(self._groups[-1].tolist()))
+                self._file_groups.append(np.fromiter(numbers, np.int32, len(names)))
+                self._with_ranges.update(self._partitions[at] for at in set(self._file_groups[-1].tolist()))
                 for name, column in zip(names, table["column"].to_pylist(), strict=True):
                     known.setdefault((places[name], name), set()).add(column)
         lacking = [file for file in files if len(known.get((file.partition, file.name), ())) < len(self._columns)]
@@ -298,10 +300,12 @@ class _Gathered:
         return stats_records(fresh, index_version=self._version)
 
     def records(self, *, replacing: bool = True) -> MetadataRecords:
-        """The records of the partitions with known ranges; `replacing`: see `TableSource.bounds_replace`."""
+        """Returns the records of the partitions with known ranges; `replacing`: see `TableSource.bounds_replace`."""
         if not self._tables:
             return MetadataRecords(PARTITION_STATS)
-        merged = merge_groups(pa.concat_tables(self._tables), pa.array(np.concatenate(self._groups)), self._columns)
+        merged = merge_groups(
+            pa.concat_tables(self._tables), pa.array(np.concatenate(self._file_groups)), self._columns
+        )
         chosen = [
             (path, merged[at]) for at, path in enumerate(self._partitions) if at in merged and path in self._with_ranges
         ]
@@ -315,10 +319,10 @@ class _Gathered:
         )
         return MetadataRecords(PARTITION_STATS, pa.array(keys, pa.string()), values)
 
-    def _add(self, partition: str, ranges: ColumnRanges) -> None:
+    def _add_ranges(self, partition: str, ranges: ColumnRanges) -> None:
         if len(ranges):
             self._tables.append(pa.Table.from_batches([ranges.rows.replace_schema_metadata(None)]))
-            self._groups.append(np.full(len(ranges), self._numbers[partition], np.int32))
+            self._file_groups.append(np.full(len(ranges), self._numbers[partition], np.int32))
 
     @cached_property
     def _renamed(self) -> bool:
@@ -326,17 +330,17 @@ class _Gathered:
         return bool(self._source.storage.list(SCHEMAS))
 
 
-def _apart(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:
-    """Splits the files into lists in which a file name identifies its partition: usually one list, as names contain
-    random ids. Names of non-blocking writers do not, and recur in all partitions."""
+def _by_identity(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:
+    """Splits the files into lists in which a file name identifies its partition: usually one list, because names
+    contain random ids. Those of non-blocking writers do not, and recur in all partitions."""
     found: dict[str, list[DataFile]] = {}
     for file in files:
         found.setdefault(file.partition if FIXED_FILE_ID in file.name else "", []).append(file)
     return found.values()
 
 
-def _retyped(source: TableSource, kept: KeptStatistics) -> bool:
-    """Whether the commit changes the type of a column with statistics."""
+def _changes_type(source: TableSource, kept: KeptStatistics) -> bool:
+    """Returns whether the commit changes the type of a column with statistics."""
     before = resolve_table_schema(source)
     if before is None or (text := schema_text(before)) == source.schema_json:
         return False
@@ -352,21 +356,21 @@ def _of_values(ranges: ColumnRanges) -> ColumnRanges:
     return ColumnRanges(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
 
 
-def _without(ranges: ColumnRanges, names: Collection[str]) -> ColumnRanges:
+def _without_columns(ranges: ColumnRanges, names: Collection[str]) -> ColumnRanges:
     if not names:
         return ranges
     kept = [name not in names for name in ranges.rows["column"].to_pylist()]
     return ColumnRanges(ranges.rows.filter(pa.array(kept, pa.bool_())))
 
 
-def _both(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
+def _unite_ranges(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
     arrays = [pa.concat_arrays([one.rows.column(at), other.rows.column(at)]) for at in range(len(RANGES))]
     return ColumnRanges(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
 
 
-def _overtaken(timeline: Timeline) -> bool:
-    """Whether a commit completed after one that was requested later: the records of the later request count, which
-    in Apache Hudi lack the rows the other commit added, and count those it removed."""
+def _was_overtaken(timeline: Timeline) -> bool:
+    """Returns whether a commit completed after one that was requested later. Then the records of the later request
+    count; in Apache Hudi they lack the rows that the other commit added, and include those that it removed."""
     first: str | None = None
     for instant in reversed(timeline.write_completed):
         completed = instant.completion_time or instant.time
@@ -377,27 +381,27 @@ def _overtaken(timeline: Timeline) -> bool:
 
 
 def files_beside(source: TableSource, partition: PartitionPath, written: Sequence[DataFile]) -> list[DataFile]:
-    """The other files of a partition that stay in the newest slices beside those written; as in Apache Hudi, this
-    includes file groups that the commit itself replaces."""
-    return [file for slice_ in source.view.latest_slices(partition) for file in _kept(source, slice_, written)]
+    """Returns the other files of a partition that stay in the newest slices beside those written; as in Apache Hudi,
+    this includes file groups that the commit itself replaces."""
+    return [file for slice_ in source.view.latest_slices(partition) for file in _files_kept(source, slice_, written)]
 
 
-def _grows(source: TableSource, partition: PartitionPath, written: Iterable[DataFile]) -> bool:
-    """Whether the files written are added to a partition and replace no others."""
-    groups = _groups(written)
+def _only_adds(source: TableSource, partition: PartitionPath, written: Iterable[DataFile]) -> bool:
+    """Returns whether the files written are added to a partition and replace no others."""
+    groups = _file_groups(written)
     if not groups:
         return True  # logs of existing file groups: no need to list the partition
     slices = source.view.latest_slices(partition)
     return bool(slices) and not any(slice_.file_id in groups for slice_ in slices)
 
 
-def _groups(written: Iterable[DataFile]) -> set[str]:
-    """File groups of the base files written."""
+def _file_groups(written: Iterable[DataFile]) -> set[str]:
+    """Returns the file groups of the base files written."""
     return {base.file_id for file in written if (base := parse_base_file_name(file.name))}
 
 
-def _kept(source: TableSource, slice_: FileSlice, written: Iterable[DataFile]) -> list[DataFile]:
-    """The files of a slice that stay in the newest slice after the write."""
+def _files_kept(source: TableSource, slice_: FileSlice, written: Iterable[DataFile]) -> list[DataFile]:
+    """Returns the files of a slice that stay in the newest slice after the write."""
     names = {file.name for file in written}
     begun = max(
         (base.instant for name in names if (base := parse_base_file_name(name)) and base.file_id == slice_.file_id),
@@ -406,11 +410,11 @@ def _kept(source: TableSource, slice_: FileSlice, written: Iterable[DataFile]) -
     files = files_of_slice(slice_)
     if begun is not None:
         # a new base file replaces everything except the logs that the view will assign to it
-        files = [file for file in files if _belongs(source, file.name, begun)]
+        files = [file for file in files if _belongs_to(source, file.name, begun)]
     return [file for file in files if file.name not in names]
 
 
-def _belongs(source: TableSource, name: str, begun: str) -> bool:
+def _belongs_to(source: TableSource, name: str, begun: str) -> bool:
     log = parse_log_file_name(name)
     if log is None:
         return False
@@ -421,12 +425,12 @@ def _belongs(source: TableSource, name: str, begun: str) -> bool:
 
 
 def files_of_slice(slice_: FileSlice) -> list[DataFile]:
-    """The base file and the logs of a slice."""
+    """Returns the base file and the logs of a slice."""
     logs = [DataFile.of(log) for log in slice_.log_files]
     return logs if slice_.base_file is None else [DataFile.of(slice_.base_file), *logs]
 
 
-def _removals(paths: Sequence[str], kept: KeptStatistics) -> MetadataRecords:
+def _removal_records(paths: Sequence[str], kept: KeptStatistics) -> MetadataRecords:
     if not paths:
         return MetadataRecords(PARTITION_STATS)
     names = [column.name for _ in paths for column in kept.columns]
@@ -438,6 +442,6 @@ def _removals(paths: Sequence[str], kept: KeptStatistics) -> MetadataRecords:
     return MetadataRecords(PARTITION_STATS, pa.array(keys, pa.string()), values)
 
 
-def _chunks(partitions: Sequence[str]) -> Iterator[list[PartitionPath]]:
+def _in_chunks(partitions: Sequence[str]) -> Iterator[list[PartitionPath]]:
     for at in range(0, len(partitions), _PARTITIONS_AT_ONCE):
         yield [PartitionPath(partition) for partition in partitions[at : at + _PARTITIONS_AT_ONCE]]

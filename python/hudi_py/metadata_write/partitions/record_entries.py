@@ -1,5 +1,5 @@
-"""Entries of a record index: the location of each key, or its removal, collected from many files in bounded memory and
-reduced to one per key."""
+"""Collects entries of a record index, the location of each key or its removal, from many files in bounded memory, and
+reduces them to one for each key."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class RecordLocation:
-    """The location of records and its instant, shared by all keys of a file group."""
+    """A location of records and its instant, shared by all keys of a file group."""
 
     partition: str
     file_id: str
@@ -72,7 +72,8 @@ class RecordEntries:
         self._size = 0
         self._spilled: PartitionedRows | None = None
         self.repeated: str | None = None
-        """A key that was added at several places, of those that `records` and `reduced` have given so far."""
+        """A key that was added at several places, among the entries that `records` and `reduced` have returned so
+        far."""
 
     def __enter__(self) -> RecordEntries:
         return self
@@ -85,50 +86,50 @@ class RecordEntries:
             self._spilled.__exit__(kind, error, trace)
 
     def place(self, location: RecordLocation) -> int:
-        """A number for a location, for `add`. If a key has two locations, the greater number wins."""
+        """Returns a number for a location, for `add`. If a key has two locations, the greater number wins."""
         self._places.append(location)
         return len(self._places) - 1
 
     def add(self, keys: pa.Array, place: int) -> None:
         """Adds keys (string) at a place, given by its number."""
-        self._add(keys, place, self._places[place].partition)
+        self._hold_keys(keys, place, self._places[place].partition)
 
     def remove(self, keys: pa.Array, partition: str) -> None:
         """Removes keys (string) from a data partition, unless they are added as well."""
-        self._add(keys, _GONE, partition)
+        self._hold_keys(keys, _GONE, partition)
 
     def records(
         self, new: Callable[[pa.StringArray, list[RecordLocation], Numbers], None] | None = None
     ) -> Iterator[MetadataRecords]:
-        """All entries, in chunks of bounded size; keys are unique across chunks (within their data partition).
+        """Yields all entries, in chunks of bounded size; keys are unique across chunks (within their data partition).
 
         Args:
             new: is told the keys that were added and not removed, all places, and the number of each key's.
         """
-        fields = _fields(self._places)
-        for prefix, table, arrived in self._each():
+        fields = _location_fields(self._places)
+        for prefix, table, arrived in self._reduce_each():
             if new is not None and arrived.any():
                 some = table.filter(pa.array(arrived))
                 new(combined(some[_KEY]), self._places, combined(some[_PLACE]).to_numpy())
-            yield from _records(prefix, table, fields)
+            yield from _encode_records(prefix, table, fields)
 
     def reduced(self) -> Iterator[tuple[str, pa.Table]]:
-        """All entries in tables of bounded size, each with the prefix of its file groups: `key` (string, unique) and
-        `place` (int32, negative: removed)."""
-        return ((prefix, table) for prefix, table, _ in self._each())
+        """Yields all entries in tables of bounded size, each with the prefix of its file groups: `key` (string, unique)
+        and `place` (int32, negative: removed)."""
+        return ((prefix, table) for prefix, table, _ in self._reduce_each())
 
-    def _each(self) -> Iterator[tuple[str, pa.Table, Mask]]:
-        """As `reduced`, and which keys were added and not removed as well."""
+    def _reduce_each(self) -> Iterator[tuple[str, pa.Table, Mask]]:
+        """Yields the tables of `reduced`, and which keys were both added and not removed."""
         spilled = self._spilled
         if spilled is None:
             for prefix, batches in self._held.items():
-                yield prefix, *self._reduced(pa.Table.from_batches(batches, _SCHEMA))
+                yield prefix, *self._reduce_table(pa.Table.from_batches(batches, _SCHEMA))
             return
         for name in spilled.partitions:
-            yield name.partition(" ")[2], *self._reduced(spilled.table(name))
+            yield name.partition(" ")[2], *self._reduce_table(spilled.table(name))
 
-    def _reduced(self, table: pa.Table) -> tuple[pa.Table, Mask]:
-        """One row per key, the one with the greatest place; keys ascend."""
+    def _reduce_table(self, table: pa.Table) -> tuple[pa.Table, Mask]:
+        """Returns one row for each key, the one with the greatest place; keys ascend."""
         order = pc.sort_indices(table, sort_keys=[(_KEY, "ascending"), (_PLACE, "ascending")])
         table = table.take(order).combine_chunks()
         keys, places = combined(table[_KEY]), combined(table[_PLACE]).to_numpy()
@@ -143,14 +144,14 @@ class RecordEntries:
         first, last = np.append(True, other), np.append(other, True)
         return table.filter(pa.array(last)), places[first] >= 0
 
-    def _add(self, keys: pa.Array, place: int, partition: str) -> None:
+    def _hold_keys(self, keys: pa.Array, place: int, partition: str) -> None:
         if not len(keys):
             return
         prefix = partition_groups(partition) if self._by_partition else ""
         places = pa.repeat(pa.scalar(place, pa.int32()), len(keys))
         batch = pa.RecordBatch.from_arrays([keys.cast(pa.string()), places], schema=_SCHEMA)
         if self._spilled is not None:
-            self._spill(prefix, batch)
+            self._spill_batch(prefix, batch)
             return
         self._held.setdefault(prefix, []).append(batch)
         self._size += batch.nbytes
@@ -158,16 +159,16 @@ class RecordEntries:
             self._spilled = PartitionedRows(_SCHEMA, self._budget)
             for prefix, batches in self._held.items():
                 for held in batches:
-                    self._spill(prefix, held)
+                    self._spill_batch(prefix, held)
             self._held.clear()
 
-    def _spill(self, prefix: str, batch: pa.RecordBatch) -> None:
+    def _spill_batch(self, prefix: str, batch: pa.RecordBatch) -> None:
         assert self._spilled is not None
         names = pa.array([f"{bucket} {prefix}" for bucket in range(_BUCKETS)], pa.string())
         self._spilled.add(batch, names.take(pa.array(file_groups(batch.column(0), _BUCKETS))))
 
 
-def _records(prefix: str, table: pa.Table, fields: pa.StructArray) -> Iterator[MetadataRecords]:
+def _encode_records(prefix: str, table: pa.Table, fields: pa.StructArray) -> Iterator[MetadataRecords]:
     for start in range(0, table.num_rows, _CHUNK_ROWS):
         part = table.slice(start, _CHUNK_ROWS)
         keys, places = combined(part[_KEY]), combined(part[_PLACE])
@@ -180,16 +181,16 @@ def _records(prefix: str, table: pa.Table, fields: pa.StructArray) -> Iterator[M
         yield MetadataRecords(RECORD_INDEX, live, values, gone, prefix=prefix or None)
 
 
-def _fields(places: Sequence[RecordLocation]) -> pa.StructArray:
-    """`HoodieRecordIndexInfo` of each location (`HoodieMetadataPayload.createRecordIndexUpdate`, 1.2.0). File ids that
-    are not UUIDs are stored as they are."""
+def _location_fields(places: Sequence[RecordLocation]) -> pa.StructArray:
+    """Builds `HoodieRecordIndexInfo` of each location (`HoodieMetadataPayload.createRecordIndexUpdate`, 1.2.0). File
+    ids that are not UUIDs are stored as they are."""
     rows = []
     for place in places:
         found = _UUID.fullmatch(place.file_id)
         high, low, index, text, encoding = -1, -1, _NO_INDEX, place.file_id, _RAW
         if found is not None:
             bits = uuid.UUID(found[1]).int
-            high, low = _signed(bits >> 64), _signed(bits & 0xFFFFFFFFFFFFFFFF)
+            high, low = _to_signed(bits >> 64), _to_signed(bits & 0xFFFFFFFFFFFFFFFF)
             index, text, encoding = (_NO_INDEX if found[2] is None else int(found[2])), "", _BY_UUID
         rows.append((place.partition, high, low, index, text, place.instant_ms, encoding, None))
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(_INFO)
@@ -211,5 +212,5 @@ _INFO: Final = pa.schema(
 )
 
 
-def _signed(bits: int) -> int:
+def _to_signed(bits: int) -> int:
     return bits - (1 << 64) if bits >> 63 else bits

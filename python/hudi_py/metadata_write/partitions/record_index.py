@@ -66,7 +66,7 @@ from hudi_py.transaction.protocols import TableChange
 _SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
 """Operations that leave every row in its file group."""
 _CLUSTER: Final = "CLUSTER"
-"""An operation whose rows are those of the file groups that it replaces."""
+"""An operation that moves the rows of the file groups that it replaces."""
 _LOCATION: Final = ("partitionName", "fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding")
 _MASK: Final = (1 << 64) - 1
 _RECORD_BYTES: Final = 48
@@ -77,7 +77,7 @@ _R = TypeVar("_R")
 
 
 class LocationCheck(RecordCheck):
-    """The location of each record key; the time of its last write does not matter."""
+    """Compares the location of each record key; the time of its last write does not matter."""
 
     field: ClassVar[str] = "recordIndexMetadata"
 
@@ -92,10 +92,10 @@ class LocationCheck(RecordCheck):
         return np.flatnonzero(differs)
 
     def difference(self, expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-        return f"expected {_shown(expected)}, found {_shown(found)}"
+        return f"expected {_show_location(expected)}, found {_show_location(found)}"
 
 
-def _shown(info: Mapping[str, Any]) -> str:
+def _show_location(info: Mapping[str, Any]) -> str:
     if info["fileIdEncoding"]:
         return f"{info['fileId']} of partition '{info['partitionName']}'"
     bits = (info["fileIdHighBits"] & _MASK) << 64 | (info["fileIdLowBits"] & _MASK)
@@ -122,7 +122,7 @@ class RecordIndex(MetadataPartition):
         return options.get(indexes_config.DEFER_RECORD_INDEX)
 
     def on_request(self, options: Mapping[str, str]) -> Mapping[Option[Any], str]:
-        """One over all partitions, or by partition with `isPartitioned`."""
+        """Returns the options for an index over all partitions, or by partition with `isPartitioned`."""
         partitioned = options.get("isPartitioned", "").strip().lower() == "true"
         return {
             indexes_config.GLOBAL_RECORD_INDEX: "false" if partitioned else "true",
@@ -130,7 +130,7 @@ class RecordIndex(MetadataPartition):
         }
 
     def check_columns(self, config: TableConfig, columns: str) -> str:
-        """It holds the record keys, whatever column it is asked for (`CreateIndexCommand`, 1.2.0)."""
+        """Allows the columns of the record key, or none (`CreateIndexCommand.matchesRecordKeys`, 1.2.0)."""
         keys = config.record_key_fields or (RECORD_KEY,)
         given = {name.strip().lower() for name in columns.split(",") if name.strip()}
         if not given or given == {name.lower() for name in keys}:
@@ -141,8 +141,9 @@ class RecordIndex(MetadataPartition):
         )
 
     def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
-        """Enough for the table's rows and their expected growth at the configured size; for a partitioned record index
-        per data partition, by file id prefix (`HoodieTableMetadataUtil.estimateFileGroupCount`)."""
+        """Returns enough file groups for the table's rows and their expected growth at the configured size; for a
+        partitioned record index, for each data partition, by file id prefix
+        (`HoodieTableMetadataUtil.estimateFileGroupCount`)."""
         view = source.view
         if is_partitioned(source):
             return {
@@ -154,15 +155,15 @@ class RecordIndex(MetadataPartition):
         return group_count(source, GLOBAL_GROUPS, slices)
 
     def definition(self, source: TableSource) -> IndexDefinition:
-        """Stores whether the index is partitioned."""
+        """Returns a definition that says whether the index is partitioned."""
         return record_index_definition(partitioned=is_partitioned(source))
 
     def first_definition(self, storage: Storage, config: TableConfig, options: Options) -> IndexDefinition:
-        """Stores whether the index will be partitioned."""
+        """Returns a definition that says whether the index will be partitioned."""
         return record_index_definition(partitioned=is_partitioned_in(storage, config, options))
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """Every row's key. Reads the key column of all base files, and merges slices that have log files."""
+        """Yields every row's key. Reads the key column of all base files, and merges slices that have log files."""
         slices = [slice_ for partition in source.view.partitions() for slice_ in source.view.latest_slices(partition)]
         if not slices:
             return
@@ -205,13 +206,13 @@ class RecordIndex(MetadataPartition):
             warn_repeated(source.config, repeated)
 
     def changed_by(self, commit: CommitMetadata) -> bool:
-        """Updates leave rows in their file groups."""
+        """Returns whether a commit adds keys to file groups or removes some; updates do neither."""
         moved = any(stat.num_inserts or stat.num_deletes for stat in commit.stats)
         return commit.operation not in _SERVICES and bool(moved or commit.replaced)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """The keys added to or removed from file groups, read from the sidecars of the action's files, or from the
-        files themselves if there are none.
+        """Yields the keys added to or removed from file groups, read from the sidecars of the action's files, or from
+        the files themselves if there are none.
 
         Only commits change anything: the entries of instants that a rollback or restore undid left the metadata table
         with their delta commits.
@@ -232,7 +233,7 @@ class RecordIndex(MetadataPartition):
         with RecordEntries(by_partition=is_partitioned(source)) as entries:
             for stat, found in in_order(reader.of_stat, sorted(commit.stats, key=lambda stat: stat.path)):
                 place = entries.place(RecordLocation(stat.partition_path, stat.file_id, time))
-                for keys, removed in _pairs(found):
+                for keys, removed in _key_pairs(found):
                     if removed:
                         entries.remove(keys, stat.partition_path)
                     else:
@@ -281,17 +282,17 @@ def _find_repeated_since(now: TableSource) -> str | None:
 
 
 def record_index_definition(*, partitioned: bool) -> IndexDefinition:
-    """Definition of `record_index`."""
+    """Returns the definition of `record_index`."""
     return IndexDefinition(RECORD_INDEX, options={"isPartitioned": "true" if partitioned else "false"})
 
 
 def is_partitioned(source: TableSource) -> bool:
-    """Whether the record index is partitioned: as it is, or is defined to become, or else as the options ask."""
+    """Returns whether the record index is partitioned: as it is, or as it is defined, or else as the options ask."""
     return is_partitioned_in(source.storage, source.config, source.options)
 
 
 def is_partitioned_in(storage: Storage, config: TableConfig, options: Options) -> bool:
-    """As `is_partitioned`."""
+    """Returns what `is_partitioned` does, without a source."""
     if RECORD_INDEX in (*config.metadata_partitions, *config.metadata_partitions_inflight):
         files = storage.list(f"{METADATA_TABLE}/{RECORD_INDEX}")
         ids = {info.name.lstrip(".").partition("_")[0] for info in files}
@@ -303,7 +304,7 @@ def is_partitioned_in(storage: Storage, config: TableConfig, options: Options) -
 
 
 class Arrivals:
-    """Keys that a commit adds to file groups, against those that the index has elsewhere."""
+    """Compares keys that a commit adds to file groups with those that the index has elsewhere."""
 
     def __init__(self, source: TableSource, change: TableChange) -> None:
         self._source = source
@@ -312,7 +313,7 @@ class Arrivals:
         self._none = moves or change.knows_keys or not source.view.partitions()
         self._live: dict[str, frozenset[str]] = {}
         self.repeated: str | None = None
-        """One that another file group has as well."""
+        """A key that another file group has as well."""
 
     def check(self, keys: pa.StringArray, places: Sequence[RecordLocation], numbers: npt.NDArray[np.int32]) -> None:
         """Looks keys up; each arrives at one of the places, by its number."""
@@ -325,12 +326,12 @@ class Arrivals:
         # a loop over keys that are somewhere already, which only a fault of a writer or a repetition leaves
         for at, partition, file_id in zip(known.tolist(), there, ids, strict=True):
             place = places[int(numbers[at])]
-            if (partition, file_id) != (place.partition, place.file_id) and file_id in self._ids(partition):
+            if (partition, file_id) != (place.partition, place.file_id) and file_id in self._file_ids(partition):
                 self.repeated = keys[at].as_py()
                 return
 
-    def _ids(self, partition: str) -> frozenset[str]:
-        """The file groups of a partition that the commit leaves."""
+    def _file_ids(self, partition: str) -> frozenset[str]:
+        """Returns the file groups of a partition that the commit keeps."""
         if partition not in self._live:
             replaced = set(self._replaced.get(partition, ()))
             slices = self._source.view.latest_slices(PartitionPath(partition))
@@ -339,7 +340,7 @@ class Arrivals:
 
 
 def unique_keys(state: TableState) -> KeyScope | None:
-    """What is known of the table's keys, if they are known to be unique; a damaged note is none."""
+    """Returns what is known about the table's keys, if they are known to be unique; a damaged note counts as none."""
     try:
         scope = read_scope(state.storage)
     except CorruptFileError:
@@ -348,7 +349,7 @@ def unique_keys(state: TableState) -> KeyScope | None:
 
 
 def warn_repeated(config: TableConfig, key: str) -> None:
-    """Warns of a record index that does not know all rows."""
+    """Warns about a record index that does not know all rows."""
     warnings.warn(
         f"The record key {key!r} of {config.name!r} is in several file groups, and its record index has one place for "
         "a key: rows are found without it, and writes cannot look keys up in it; delete the other rows and rebuild it "
@@ -360,7 +361,7 @@ def warn_repeated(config: TableConfig, key: str) -> None:
 
 
 class _KeyChanges:
-    """The key changes that one action makes in each file group."""
+    """The changes of keys that one action makes in each file group."""
 
     def __init__(self, source: TableSource, change: TableChange) -> None:
         self._source = source
@@ -369,10 +370,10 @@ class _KeyChanges:
 
     def of_stat(self, stat: WriteStat) -> SidecarContent | KeyChanges:
         content = read_sidecar(self._source.storage, self._change.sidecars, stat.path)
-        return content if content is not None and content.has_keys else self._derived(stat)
+        return content if content is not None and content.has_keys else self._derive_changes(stat)
 
     def of_replaced(self, group: tuple[PartitionPath, FileId]) -> list[pa.Array]:
-        slice_ = self._slice(*group)
+        slice_ = self._slice_of(*group)
         return [] if slice_ is None else list(self._keys.of_slice(slice_))
 
     @property
@@ -381,23 +382,23 @@ class _KeyChanges:
             self._reader = key_reader(self._source, self._change)
         return self._reader
 
-    def _derived(self, stat: WriteStat) -> KeyChanges:
+    def _derive_changes(self, stat: WriteStat) -> KeyChanges:
         partition, name = PartitionPath(stat.partition_path), stat.path.rpartition("/")[2]
         log = parse_log_file_name(name)
         if log is None:
             previous = None if stat.prev_base_file is None else join_path(partition, stat.prev_base_file)
             return base_file_changes(self._keys, stat.path, previous)
-        before = self._slice(partition, FileId(stat.file_id))
+        before = self._slice_of(partition, FileId(stat.file_id))
         if before is None:
             before = FileSlice(partition, FileId(stat.file_id), log.instant, None)
         return log_file_changes(self._keys, before, LogFile(partition, log, stat.file_size))
 
-    def _slice(self, partition: PartitionPath, file_id: FileId) -> FileSlice | None:
+    def _slice_of(self, partition: PartitionPath, file_id: FileId) -> FileSlice | None:
         found = (slice_ for slice_ in self._source.view.latest_slices(partition) if slice_.file_id == file_id)
         return next(found, None)
 
 
-def _pairs(found: SidecarContent | KeyChanges) -> Iterator[tuple[pa.Array, bool]]:
+def _key_pairs(found: SidecarContent | KeyChanges) -> Iterator[tuple[pa.Array, bool]]:
     if isinstance(found, KeyChanges):
         yield found.added, False
         yield found.removed, True
@@ -409,7 +410,8 @@ def _pairs(found: SidecarContent | KeyChanges) -> Iterator[tuple[pa.Array, bool]
 
 
 def key_reader(source: TableSource, change: TableChange | None = None) -> KeyReader:
-    """Reads the rows of the table's files with the schema of the change, which is the table's by default."""
+    """Returns a reader for the rows of the table's files with the schema of the change, which is the table's by
+    default."""
     config, timeline = source.config, source.timeline
     stored = resolve_table_schema(source)
     own = source.schema_json if change is not None and source.schema_json else None
@@ -430,7 +432,7 @@ PARTITION_GROUPS: Final = (indexes_config.RECORD_INDEX_MIN_GROUPS, indexes_confi
 
 
 def group_count(source: TableSource, bounds: tuple[Option[int], Option[int]], slices: Iterable[FileSlice]) -> int:
-    """Number of file groups for an entry for each row of some slices (`estimateFileGroupCount`, 1.2.0)."""
+    """Returns the number of file groups for an entry for each row of some slices (`estimateFileGroupCount`, 1.2.0)."""
     least, most = (source.options.get(option) for option in bounds)
     if least == most:
         return least

@@ -35,24 +35,25 @@ PARTITIONS: Final[tuple[MetadataPartition, ...]] = (
     RecordIndex(),
     PartitionStats(),
 )
-"""The partitions with names of their own, in order of creation (`MetadataPartitionType`, 1.2.0)."""
+"""The partitions with fixed names, in order of creation (`MetadataPartitionType`, 1.2.0)."""
 NAMED: Final[tuple[type[NamedIndex], ...]] = (SecondaryIndex, ExpressionIndex)
-"""The indexes that are made by name."""
+"""The indexes that are created by name."""
 
 
 def own_names() -> tuple[str, ...]:
-    """The partitions with names of their own, in order of creation."""
+    """Returns the partitions with fixed names, in order of creation."""
     return tuple(partition.name for partition in PARTITIONS)
 
 
 def partition_of(name: str) -> MetadataPartition | None:
-    """The partition of this name; None if hudi-py maintains none of its kind."""
+    """Returns the partition of this name; None if hudi-py maintains none of its kind."""
     own = next((partition for partition in PARTITIONS if partition.name == name), None)
     return own or next((kind(name) for kind in NAMED if name.startswith(kind.prefix)), None)
 
 
 def maintained(names: Collection[str]) -> tuple[MetadataPartition, ...]:
-    """Those of some partitions that hudi-py maintains, in order of creation: indexes made by name come last."""
+    """Returns the partitions among these names that hudi-py maintains, in order of creation: indexes created by name
+    come last."""
     own = own_names()
     others = sorted(set(names) - {*own})
     found = (partition_of(name) for name in (*own, *others) if name in names)
@@ -60,7 +61,8 @@ def maintained(names: Collection[str]) -> tuple[MetadataPartition, ...]:
 
 
 def maintained_names(storage: Storage, config: TableConfig, names: Collection[str]) -> tuple[str, ...]:
-    """Those of some partitions that hudi-py maintains. Reads the index definitions if it depends on them."""
+    """Returns the names among these of partitions that hudi-py maintains. Reads the index definitions if the answer
+    depends on them."""
     if {*names} <= {*own_names()}:
         return tuple(names)
     definitions = read_definitions(storage, config)
@@ -72,15 +74,15 @@ def maintained_names(storage: Storage, config: TableConfig, names: Collection[st
 
 
 def wanted_partitions(options: Options, config: TableConfig) -> tuple[str, ...]:
-    """Partitions that the options ask for, whether or not the table has them, in order of creation."""
+    """Returns the partitions that the options ask for, whether or not the table has them, in order of creation."""
     if not options.get(METADATA_ENABLE):
         return ()
     return tuple(partition.name for partition in PARTITIONS if partition.wanted(options, config))
 
 
 def unwanted_partitions(options: Options, config: TableConfig) -> tuple[str, ...]:
-    """Partitions that the table has, or was about to get, and that the options disable or drop by name, with those that
-    need them."""
+    """Returns the partitions that the table has, or was about to get, and that the options disable or drop by name,
+    with those that need them."""
     if not options.get(indexes_config.METADATA_AUTO_DELETE_PARTITIONS) or not options.get(METADATA_ENABLE):
         return ()
     there = tuple(dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_to_make)))
@@ -92,9 +94,9 @@ def unwanted_partitions(options: Options, config: TableConfig) -> tuple[str, ...
 def partitions_unknown_to(
     version: int, definitions: Mapping[str, Mapping[str, Any]], there: Sequence[str]
 ) -> tuple[str, ...]:
-    """The partitions, of those that a table has, which tables of another version cannot have
-    (`NineToEightDowngradeHandler`, `EightToSevenDowngradeHandler`, 1.2.0): by the version of their records, or because
-    it has no definitions of indexes."""
+    """Returns the partitions of a table that tables of another version cannot have (`NineToEightDowngradeHandler`,
+    `EightToSevenDowngradeHandler`, 1.2.0): because of the version of their records, or because that version has no
+    definitions of indexes."""
     config = TableConfig.of_version(version)
     found: list[str] = []
     for name in there:
@@ -109,44 +111,45 @@ def partitions_unknown_to(
 
 
 def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, ...]:
-    """The partitions, and existing ones that depend on them; sorted."""
+    """Returns the partitions, and existing ones that depend on them; sorted."""
     gone = set(names)
     return tuple(sorted(gone | {partition.name for partition in maintained(there) if partition.needs in gone}))
 
 
 def combine_of(name: str, *, logs_only: bool = False) -> Combine:
-    """A partition's rule for records with more than one version. `logs_only`: the result will be combined with older
-    versions later."""
+    """Returns a partition's rule for records with more than one version. `logs_only`: the result will be combined with
+    older versions later."""
     partition = partition_of(name)
     return newest if partition is None else partition.combine(logs_only=logs_only)
 
 
 def removals_of(name: str, values: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """As `MetadataPartition.removals`."""
+    """Returns which values of a partition are removals, as `MetadataPartition.removals` does."""
     partition = partition_of(name)
     return None if partition is None else partition.removals(values)
 
 
 def index_kinds() -> tuple[str, ...]:
-    """The kinds of indexes that can be created by name, as SQL and `create_index` call them."""
+    """Returns the kinds of indexes that can be created by name, as SQL and `create_index` call them."""
     named = tuple(kind for index in NAMED for kind in index.kinds)
     return named + tuple(each.name for each in PARTITIONS if each.on_request({}) is not None)
 
 
 def named_index(kind: str) -> type[NamedIndex] | None:
-    """The indexes made by name that have this kind, which is one of `index_kinds`; None: it is the partition itself."""
+    """Returns the class of indexes of this kind that are created by name, which is one of `index_kinds`; None: it is
+    the partition itself."""
     return next((index for index in NAMED if kind in index.kinds), None)
 
 
 def names_of_index(name: str) -> tuple[str, ...]:
-    """The partitions that an index may have, given its name with or without their prefix."""
+    """Returns the partitions that an index may have, given its name with or without their prefix."""
     return (name, *(index.full_name(name) for index in NAMED))
 
 
 def asked_indexes(
     options: Options, definitions: Callable[[], Mapping[str, Mapping[str, Any]]]
 ) -> list[tuple[type[NamedIndex], IndexRequest]]:
-    """The indexes that the options of a write ask for by their columns, and that the table lacks."""
+    """Returns the indexes that the options of a write ask for by their columns, and that the table lacks."""
     asked = [(index, request) for index in NAMED if (request := index.asked(options)) is not None]
     there = definitions() if asked else {}
     return [
@@ -157,7 +160,7 @@ def asked_indexes(
 
 
 def define_first(storage: Storage, config: TableConfig, options: Options, names: Collection[str]) -> TableConfig:
-    """Stores what the options decide about partitions before they are created or rebuilt, unless it is stored already.
+    """Stores what the options decide about partitions before they are created or rebuilt, unless it is already stored.
     The table lock must be held."""
     for partition in maintained(names):
         if partition.name not in config.metadata_partitions_to_make:
@@ -167,7 +170,7 @@ def define_first(storage: Storage, config: TableConfig, options: Options, names:
 
 
 def as_defined(storage: Storage, config: TableConfig, options: Options) -> Options:
-    """The options with values from the table's own index definitions."""
+    """Returns the options with values from the table's own index definitions."""
     for name, definition in read_definitions(storage, config).items():
         partition = partition_of(name)
         options = options if partition is None else partition.as_defined(options, definition)

@@ -57,7 +57,7 @@ _INFO: Final = pa.struct([pa.field("isDeleted", pa.bool_(), False)])
 
 
 class _EntryCheck(RecordCheck):
-    """An entry has no content besides its key."""
+    """Compares entries, which have no content besides their key."""
 
     field: ClassVar[str] = "SecondaryIndexMetadata"
 
@@ -106,8 +106,8 @@ class SecondaryIndex(NamedIndex):
     def missing_needs(
         cls, storage: Storage, config: TableConfig, request: IndexRequest, options: Options, later: Collection[str]
     ) -> tuple[str, ...]:
-        """The record index. It must be one over all partitions: entries of a secondary index have no partition, so of a
-        key in two partitions both would go with the first."""
+        """Returns the record index, if it is missing. It must be one over all partitions: entries of a secondary index
+        have no partition, so if a key is in two partitions, both would be removed with the first."""
         there = RECORD_INDEX in config.metadata_partitions
         why = ""
         if not there and RECORD_INDEX not in later:
@@ -130,30 +130,32 @@ class SecondaryIndex(NamedIndex):
         )
 
     def outdated_by(self, before: pa.DataType | None, after: pa.DataType | None) -> bool:
-        """Whether the values of existing rows have other texts under the new type."""
+        """Returns whether the values of existing rows have other texts under the new type."""
         return changes_texts(before, after)
 
     def removals(self, values: pa.Array) -> npt.NDArray[np.bool_]:
-        """Removed entries; removed statistics and filters are kept as removals (`HoodieMetadataPayload`)."""
+        """Returns the removed entries; removed statistics and filters are kept as removals
+        (`HoodieMetadataPayload`)."""
         return removed_entries(values)
 
     def file_groups(self, source: TableSource) -> int:
-        """As many as a global record index would have."""
+        """Returns the number of file groups that a record index over all partitions would have."""
         slices = [slice_ for partition in source.view.partitions() for slice_ in source.view.latest_slices(partition)]
         return group_count(source, GLOBAL_GROUPS, slices)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
-        """An entry for each row. Reads key and column of all base files, and merges slices that have log files."""
+        """Yields an entry for each row. Reads key and column of all base files, and merges slices that have log
+        files."""
         rows = _Rows.of(source, self.name, None)
         slices = [slice_ for partition in source.view.partitions() for slice_ in source.view.latest_slices(partition)]
         with RecordEntries(by_partition=False) as entries:
             here = entries.place(RecordLocation("", "", 0))
             for _, found in in_order(rows.entries, slices):
                 entries.add(found, here)
-            yield from self._records(source, entries)
+            yield from self._encode_records(source, entries)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
-        """The differences between the merged rows of the written file groups before and after a commit.
+        """Yields the differences between the merged rows of the written file groups before and after a commit.
 
         An entry that one file group loses and another one gets, because its row has moved, stays.
         """
@@ -179,9 +181,9 @@ class SecondaryIndex(NamedIndex):
             for _, (added, removed) in in_order(lambda group: rows.difference(*group), groups):
                 entries.add(added, here)
                 entries.remove(removed, "")
-            yield from self._records(source, entries)
+            yield from self._encode_records(source, entries)
 
-    def _records(self, source: TableSource, entries: RecordEntries) -> Iterator[MetadataRecords]:
+    def _encode_records(self, source: TableSource, entries: RecordEntries) -> Iterator[MetadataRecords]:
         by_prefix = version_of(source.definitions, self.name, source.config) == "V2"
         for _, table in entries.reduced():
             keys, gone = combined(table["key"]), pc.less(combined(table["place"]), 0)
@@ -209,7 +211,7 @@ class _Rows:
         return cls(key_reader(source, change), ".".join(fields))
 
     def entries(self, slice_: FileSlice) -> pa.StringArray:
-        """The entries of a slice's merged rows."""
+        """Returns the entries of a slice's merged rows."""
         parts = [pa.array([], pa.string())]
         column = column_of(self.field, self.reader.schema)
         known = type_at(self.reader.schema, self.field) is not None
@@ -223,11 +225,11 @@ class _Rows:
     def difference(
         self, partition: PartitionPath, file_id: FileId, before: FileSlice | None, stats: Sequence[WriteStat]
     ) -> tuple[pa.StringArray, pa.StringArray]:
-        """The entries that a commit adds and removes in one file group, given its slice before (None: there was none)
-        and what the commit wrote there (nothing: it replaced the file group)."""
+        """Returns the entries that a commit adds and removes in one file group, given its slice before (None: there was
+        none) and the files that the commit wrote there (none: it replaced the file group)."""
         nothing = pa.array([], pa.string())
         old = nothing if before is None else self.entries(before)
-        after = _after(partition, file_id, before, stats) if stats else None
+        after = _slice_after(partition, file_id, before, stats) if stats else None
         new = nothing if after is None else self.entries(after)
         if not len(old) or not len(new):
             return new, old
@@ -237,10 +239,10 @@ class _Rows:
         )
 
 
-def _after(
+def _slice_after(
     partition: PartitionPath, file_id: FileId, before: FileSlice | None, stats: Sequence[WriteStat]
 ) -> FileSlice:
-    """The slice of a file group after a commit that wrote files with these statistics."""
+    """Returns the slice of a file group after a commit that wrote files with these statistics."""
     logs: list[LogFile] = []
     base = None
     instant = before.base_instant if before is not None else ""
@@ -265,8 +267,9 @@ def _after(
 
 
 def is_indexable(kind: pa.DataType) -> bool:
-    """Whether a column of this type can have a secondary index (`HoodieIndexUtils.isSecondaryIndexSupportedType`,
-    1.2.0): text, integers, floating-point numbers, dates, times and timestamps."""
+    """Returns whether a column of this type can have a secondary index
+    (`HoodieIndexUtils.isSecondaryIndexSupportedType`, 1.2.0): text, integers, floating-point numbers, dates, times and
+    timestamps."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
@@ -280,12 +283,12 @@ def is_indexable(kind: pa.DataType) -> bool:
 
 
 def changes_texts(before: pa.DataType | None, after: pa.DataType | None) -> bool:
-    """Whether a value has another text once its column has another type; None: there is no such column."""
-    one, other = _form(before), _form(after)
+    """Returns whether values have other texts once their column has another type; None: there is no such column."""
+    one, other = _text_form(before), _text_form(after)
     return one != other and not (other == "text" and one in ("integer", "number"))
 
 
-def _form(kind: pa.DataType | None) -> str:
+def _text_form(kind: pa.DataType | None) -> str:
     if kind is None or pa.types.is_timestamp(kind) or pa.types.is_temporal(kind):
         return "none" if kind is None else "time"
     if pa.types.is_integer(kind):

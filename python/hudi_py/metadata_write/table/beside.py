@@ -163,8 +163,8 @@ class BesideWriters:
         define_first(storage, config, as_defined(storage, config, self.options), names)
 
     def stages(self, config: TableConfig, names: Collection[str]) -> list[tuple[str, ...]]:
-        """See `IndexBuilder.stages`. What writers record of partition statistics takes those of columns, which must be
-        complete."""
+        """See `IndexBuilder.stages`. Writers derive partition statistics from column statistics, which must be complete
+        by then."""
         later = {each.name for each in maintained(names) if each.needs in names}
         stages = [tuple(name for name in names if (name in later) is late) for late in (False, True)]
         return [stage for stage in stages if stage]

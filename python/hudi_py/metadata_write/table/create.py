@@ -158,7 +158,7 @@ def fill_partition(
         stat = _write_base_file(own, made.name, name, rows)
         try:
             check()
-        except BaseException:  # whoever has taken over did not see this file
+        except BaseException:  # the process that has taken over did not see this file
             own.storage.delete(stat.path)
             raise
         return stat
@@ -170,7 +170,7 @@ def fill_partition(
 
 
 def writes_in_the_way(session: TableSession, timeline: Timeline) -> tuple[InstantTime, ...]:
-    """Pending writes during which no partition can be created from the table's files.
+    """Returns the pending writes during which no partition can be created from the table's files.
 
     In table version 6 the name of a log file does not show which write it belongs to. From version 8 on it does, and
     files of pending instants are left out (`shouldInitializeFromFilesystem`, 1.2.0).
@@ -184,7 +184,8 @@ def writes_in_the_way(session: TableSession, timeline: Timeline) -> tuple[Instan
 
 
 def lost_files(view: FileSystemView) -> tuple[str, ...]:
-    """Data files that completed commits wrote and that are missing, too short or replaced, each with the problem.
+    """Returns the data files that completed commits wrote and that are missing, too short or replaced, each with the
+    problem.
 
     A metadata table built without them would hide the loss from readers.
     """
@@ -194,7 +195,7 @@ def lost_files(view: FileSystemView) -> tuple[str, ...]:
 
 
 def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> InstantTime:
-    """A time for the commit that creates a partition (`generateUniqueInstantTime`, 1.2.0).
+    """Returns a time for the commit that creates a partition (`generateUniqueInstantTime`, 1.2.0).
 
     Until something is archived, or if the table has only been bootstrapped, it is the first initial time the metadata
     table does not have yet. Otherwise it is one just before the newest delta commit: after another initial time Apache

@@ -60,7 +60,7 @@ class _HeldRecords:
 
 
 class GroupBuffer(TemporaryFiles):
-    """Takes records of any file groups in any order. A context manager: leaving it removes spilled data.
+    """Collects records of any file groups in any order. A context manager: leaving it removes spilled data.
 
     A null value deletes its key.
     """
@@ -68,7 +68,8 @@ class GroupBuffer(TemporaryFiles):
     def __init__(
         self, count_groups: Callable[[str, str | None], tuple[str, int]], held_bytes: int = HELD_BYTES
     ) -> None:
-        """`count_groups`: maps a partition and an optional prefix to the prefix and its number of file groups."""
+        """Creates the buffer. `count_groups`: maps a partition and an optional prefix to the prefix and its number of
+        file groups."""
         super().__init__("hudi-py-metadata-")
         self._count_groups = count_groups
         self._limit = held_bytes
@@ -86,13 +87,13 @@ class GroupBuffer(TemporaryFiles):
     def add(self, records: MetadataRecords) -> None:
         """Splits a chunk of records by file group."""
         prefix, count = self._count_groups(records.partition, records.prefix)
-        self._split(records, prefix, count, records.keys, records.values)
-        self._split(records, prefix, count, records.deleted, pa.nulls(len(records.deleted), pa.binary()))
+        self._split_records(records, prefix, count, records.keys, records.values)
+        self._split_records(records, prefix, count, records.deleted, pa.nulls(len(records.deleted), pa.binary()))
         if self._held > self._limit:
-            self._spill()
+            self._spill_held()
 
     def groups(self) -> Iterator[tuple[GroupKey, pa.Table]]:
-        """Each group's records, sorted by key bytes: columns `key` and `value`, both binary."""
+        """Yields each group's records, sorted by key bytes: columns `key` and `value`, both binary."""
         for key in sorted(self._groups):
             group = self._groups[key]
             batches = list(group.held)
@@ -103,12 +104,12 @@ class GroupBuffer(TemporaryFiles):
                     table = pa.concat_tables(
                         [pa.ipc.open_file(source).read_all(), pa.Table.from_batches(batches, _SCHEMA)]
                     )
-                    yield key, _sorted(table)
+                    yield key, _sort_by_key(table)
                 continue
-            yield key, _sorted(pa.Table.from_batches(batches, _SCHEMA))
+            yield key, _sort_by_key(pa.Table.from_batches(batches, _SCHEMA))
 
     def write(self, work: Callable[[int, GroupKey, pa.Table], T], *, waits: bool = True) -> list[T]:
-        """The results of `work` for each group, called with its number, key and records; in key order.
+        """Calls `work` for each group with its number, key and records, and returns the results in key order.
 
         Groups are processed in parallel, but only a few large ones at a time; few records one after the other, unless
         `work` mostly `waits` for a storage.
@@ -126,12 +127,14 @@ class GroupBuffer(TemporaryFiles):
         few = not waits and held < _LARGE_ROWS
         return results + in_threads(lambda task: work(*task), waiting, 1 if few else REQUESTS)
 
-    def _split(self, records: MetadataRecords, prefix: str, count: int, keys: pa.Array, values: pa.Array) -> None:
+    def _split_records(
+        self, records: MetadataRecords, prefix: str, count: int, keys: pa.Array, values: pa.Array
+    ) -> None:
         if not len(keys):
             return
         batch = pa.RecordBatch.from_arrays([keys.cast(pa.binary()), values.cast(pa.binary())], schema=_SCHEMA)
         if records.group is not None or count == 1:
-            self._hold((records.partition, prefix, records.group or 0), batch)
+            self._hold_batch((records.partition, prefix, records.group or 0), batch)
             return
         texts = keys.cast(pa.string())
         numbers = file_groups(secondary_prefixes(texts) if records.by_prefix else texts, count)
@@ -140,13 +143,13 @@ class GroupBuffer(TemporaryFiles):
         bounds = np.searchsorted(numbers[order], np.arange(count + 1))
         for number in np.flatnonzero(np.diff(bounds)).tolist():
             begin, end = int(bounds[number]), int(bounds[number + 1])
-            self._hold((records.partition, prefix, number), batch.slice(begin, end - begin))
+            self._hold_batch((records.partition, prefix, number), batch.slice(begin, end - begin))
 
-    def _hold(self, key: GroupKey, batch: pa.RecordBatch) -> None:
+    def _hold_batch(self, key: GroupKey, batch: pa.RecordBatch) -> None:
         self._groups.setdefault(key, _HeldRecords()).held.append(batch)
         self._held += batch.nbytes
 
-    def _spill(self) -> None:
+    def _spill_held(self) -> None:
         for number, group in enumerate(self._groups.values()):
             if not group.held:
                 continue
@@ -159,7 +162,7 @@ class GroupBuffer(TemporaryFiles):
         self._held = 0
 
 
-def _sorted(table: pa.Table) -> pa.Table:
+def _sort_by_key(table: pa.Table) -> pa.Table:
     return table.take(pc.sort_indices(table["key"]))
 
 
@@ -198,7 +201,7 @@ def write_delta(
     groups = _Groups(own, view, instant, new_groups, building)
 
     def append(number: int, key: GroupKey, rows: pa.Table) -> WriteStat:
-        stat, data = _append(own, instant, groups.slice_of(key), key, rows, number)
+        stat, data = _append_group(own, instant, groups.slice_of(key), key, rows, number)
         if written is not None and not own.storage.is_local and len(data) <= SMALL_FILE:
             written[stat.path] = data
         return stat
@@ -277,7 +280,7 @@ class _Groups:
         self._found: dict[str, dict[str, Sequence[FileSlice]]] = {}
 
     def count(self, partition: str, prefix: str | None) -> tuple[str, int]:
-        """The file id prefix to use and its number of file groups; creates those of a new data partition."""
+        """Returns the file id prefix to use and its number of file groups; creates those of a new data partition."""
         if partition not in self._found:
             if partition in self._building:
                 slices = listed_groups(self._own, partition)
@@ -294,14 +297,14 @@ class _Groups:
                     f"Cannot write to partition '{partition}' of the metadata table at {self._own.storage.uri}: it has "
                     "no file groups; rebuild the partition"
                 )
-            found[wanted] = self._make(partition, wanted)
+            found[wanted] = self._make_groups(partition, wanted)
         return wanted, len(found[wanted])
 
     def slice_of(self, key: GroupKey) -> FileSlice:
         partition, prefix, number = key
         return self._found[partition][prefix][number]
 
-    def _make(self, partition: str, prefix: str) -> Sequence[FileSlice]:
+    def _make_groups(self, partition: str, prefix: str) -> Sequence[FileSlice]:
         made: list[FileSlice] = []
         for number in range(self._new_groups):
             file_id = file_group_id(prefix, number)
@@ -310,7 +313,7 @@ class _Groups:
         return made
 
 
-def _append(
+def _append_group(
     own: TableSession, instant: InstantTime, slice_: FileSlice, key: GroupKey, rows: pa.Table, number: int
 ) -> tuple[WriteStat, bytes]:
     """Writes a group's records to a new log file: a data block, then a delete block. Returns its content, too."""
@@ -321,7 +324,7 @@ def _append(
     header: Mapping[HeaderKey, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: SCHEMA_JSON}
     blocks: list[bytes] = []
     if kept.num_rows:
-        content = write_hfile(_whole(kept["key"]), _whole(kept["value"]), schema_json=SCHEMA_JSON)
+        content = write_hfile(_combine_chunks(kept["key"]), _combine_chunks(kept["value"]), schema_json=SCHEMA_JSON)
         blocks.append(encode_block(BlockType.HFILE, header, content))
     if len(deleted):
         of = pa.repeat(partition, len(deleted))
@@ -337,7 +340,7 @@ def _append(
 
 
 def _log_name(own: TableSession, instant: InstantTime, slice_: FileSlice, number: int) -> LogFileName:
-    """Name of a group's next log file."""
+    """Returns the name of a group's next log file."""
     if own.config.logs_named_by_instant:
         # the first log file of a new file group already has version 1, with another token
         return LogFileName(slice_.file_id, instant, 1, f"{number}-0-1")
@@ -345,5 +348,5 @@ def _log_name(own: TableSession, instant: InstantTime, slice_: FileSlice, number
     return LogFileName(slice_.file_id, slice_.base_instant, version, INITIAL_TOKEN)
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

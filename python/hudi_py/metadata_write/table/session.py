@@ -35,7 +35,7 @@ COMMIT_SCHEMA: Final = _without_meta_columns()
 
 
 def open_metadata_session(session: TableSession) -> TableSession:
-    """A session of the metadata table, for use under the lock of its table; paths and times are its own.
+    """Opens a session of the metadata table, for use under the lock of its table; paths and times are its own.
 
     Raises:
         TableNotFoundError, CorruptFileError, UnsupportedTableError: it does not exist, or cannot be written.
@@ -51,15 +51,15 @@ def open_metadata_session(session: TableSession) -> TableSession:
 
 
 def delta_commit(timeline: Timeline, instant: str) -> Instant | None:
-    """The delta commit at a time, in any state."""
+    """Returns the delta commit at a time, in any state."""
     return timeline.find(InstantTime(instant), Action.DELTA_COMMIT)
 
 
 def file_group_id(prefix: str, number: int) -> str:
-    """`<prefix>-<number>-0` (`HoodieTableMetadataUtil.getFileIDForFileGroup`, 1.2.0)."""
+    """Returns `<prefix>-<number>-0` (`HoodieTableMetadataUtil.getFileIDForFileGroup`, 1.2.0)."""
     return f"{prefix}-{number:04d}-0"
 
 
 def partition_folder(partition: str) -> PartitionPath:
-    """Folder of a partition in the metadata table."""
+    """Returns the folder of a partition in the metadata table."""
     return PartitionPath(partition)

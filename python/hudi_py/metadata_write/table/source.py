@@ -33,7 +33,7 @@ def schema_text(schema: TableSchema | None) -> str:
 @dataclass(frozen=True)
 class TableSource(TableState):
     """The current state of the table whose metadata is written, as read under the table lock, which is held. In its
-    timeline the action being recorded is still pending."""
+    timeline, the action being recorded is still pending."""
 
     view: FileSystemView
     """View of that timeline, without the files of the action being recorded."""
@@ -41,16 +41,16 @@ class TableSource(TableState):
     """Avro JSON of the table's schema without meta columns, or of the change's own schema if it has one. Empty if the
     table has no schema yet."""
     options: Options
-    """Those of the write."""
+    """The options of the write."""
     needs_unique_keys: bool = False
-    """Whether a record index over all partitions is refused where a key is in several file groups."""
+    """Whether a record index over all partitions is refused if a key is in several file groups."""
 
     repeated_keys: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     """A key with rows in several file groups, once a record index over all partitions has found one."""
     _written: dict[DataFile, ColumnRanges | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def bounds_replace(self, change: TableChange) -> bool:
-        """Whether bounds over several files that the change records may replace earlier ones (`isTightBound`).
+        """Returns whether bounds over several files that the change records may replace earlier ones (`isTightBound`).
 
         The metadata table keeps records in the order of requests. A write that was requested before the change and
         completes after it records the bounds of both, which the change's would replace; so they only widen them.
@@ -63,8 +63,8 @@ class TableSource(TableState):
     def ranges(
         self, files: Iterable[DataFile], columns: Sequence[IndexedColumn], sidecars: str
     ) -> list[tuple[DataFile, ColumnRanges | None]]:
-        """As `ranges_of_files`. Those of a small commit are cached: several indexes read them, all for the same
-        columns."""
+        """Returns what `ranges_of_files` does. The ranges of a small commit are cached: several indexes read them, all
+        for the same columns."""
         listed = list(files)
         new = [file for file in listed if file not in self._written]
         found = dict(ranges_of_files(self.storage, new, columns, sidecars=sidecars))
