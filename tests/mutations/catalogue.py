@@ -1610,7 +1610,7 @@ MUTATIONS: Final = (
     Mutation(
         "indexing: commits that are not in the index are not noticed",
         CORE + "metadata_write/table/beside.py",
-        "            if each.name not in fed and each.changed_by(commit):\n",
+        "            if partition.name not in fed and partition.changed_by(commit):\n",
         "            if False:\n",
         "tests/unit/services/test_indexing.py::test_a_writer_that_does_not_know_is_noticed",
     ),
@@ -1730,8 +1730,8 @@ MUTATIONS: Final = (
     Mutation(
         "expression index: the range of a partition lacks the files beside those written",
         CORE + "metadata_write/partitions/expression_index.py",
-        "[*(found for _, found in ranges), *others]",
-        "[found for _, found in ranges]",
+        "[*(file_ranges for _, file_ranges in ranges), *others]",
+        "[file_ranges for _, file_ranges in ranges]",
         "tests/unit/metadata_write/test_expression_index.py",
     ),
     Mutation(

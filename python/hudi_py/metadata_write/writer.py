@@ -242,7 +242,9 @@ class MetadataTableWriter:
         if gone:
             config = drop_partitions(storage, config, gone)
         if target.index_version > config.index_version:  # where it is missing, Apache Hudi takes the table's
-            put_definitions(storage, config, {name: {"version": "V1", **each} for name, each in definitions.items()})
+            put_definitions(
+                storage, config, {name: {"version": "V1", **definition} for name, definition in definitions.items()}
+            )
         undated = [name for name in there if name == COLUMN_STATS and name not in definitions]
         if undated and target.index_version > config.index_version:
             # of old releases, which did not define indexes: their records would count as newer ones
@@ -257,7 +259,7 @@ class MetadataTableWriter:
         """See `MetadataWriter.sidecar`."""
         kept = () if self._drops else maintained(config.metadata_partitions)
         keys = any(partition.keeps_keys for partition in kept)
-        columns = tuple(name for each in kept for name in each.columns(config, schema_json, self.options))
+        columns = tuple(name for partition in kept for name in partition.columns(config, schema_json, self.options))
         return SidecarSettings(keys, columns) if keys or columns else None
 
     # -- internals ------------------------------------------------------------------------------------------------
@@ -338,14 +340,16 @@ class MetadataTableWriter:
         """Returns the partitions that lack what the options ask for, so that they must be rebuilt."""
         there = state.config.metadata_partitions
         short = [
-            each.name for each in maintained(there) if each.name in wanted and each.falls_short(state, self.options)
+            partition.name
+            for partition in maintained(there)
+            if partition.name in wanted and partition.falls_short(state, self.options)
         ]
         return with_dependants(short, there)
 
     def _without_outdated(self, source: TableSource) -> TableSource:
         """Drops the indexes of columns to which the commit gives a type that makes their records wrong. The next write
         rebuilds them."""
-        named = [each for each in maintained(source.config.metadata_partitions) if isinstance(each, NamedIndex)]
+        named = [index for index in maintained(source.config.metadata_partitions) if isinstance(index, NamedIndex)]
         stored = resolve_table_schema(source) if named and source.schema_json else None
         if stored is None:
             return source
@@ -438,9 +442,9 @@ class MetadataTableWriter:
     ) -> TableSource:
         state = session.state(timeline)
         own = change.commit.extra.get("schema") if change is not None and change.commit is not None else None
-        found = table_schema_of(json.loads(own), state.config) if own else resolve_table_schema(state)
+        schema = table_schema_of(json.loads(own), state.config) if own else resolve_table_schema(state)
         view = load_view(state, metadata_lister(state, own_view)[0])
-        return TableSource(state.storage, state.config, timeline, view, schema_text(found), self.options)
+        return TableSource(state.storage, state.config, timeline, view, schema_text(schema), self.options)
 
     def _changed_records(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """Yields the action's changes to each partition that the table has or that is being created."""

@@ -122,8 +122,8 @@ adjacent and oldest first, and the row at which each record begins; returns one 
 def removed_entries(values: pa.Array) -> npt.NDArray[np.bool_]:
     """Returns a mask of the values (binary) of a secondary index that are removals."""
     flags = pc.struct_field(_decode_columns(values, [_SECONDARY_FIELD]).column(0), "isDeleted")
-    found: npt.NDArray[np.bool_] = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
-    return found
+    removed: npt.NDArray[np.bool_] = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
+    return removed
 
 
 def newest(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
@@ -219,15 +219,15 @@ def _unite_stats(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any
 
 def _pick_bound(records: Iterable[dict[str, Any]], name: str, choose: Callable[..., Any]) -> dict[str, Any] | None:
     """Returns the lesser or the greater of the bounds of records, each a union of wrappers; nulls are ignored."""
-    found = [(*bound, stats[name]) for stats in records if (bound := _read_bound(stats, name)) is not None]
-    if len({member for member, _, _ in found}) > 1:
+    bounds = [(*bound, stats[name]) for stats in records if (bound := _read_bound(stats, name)) is not None]
+    if len({member for member, _, _ in bounds}) > 1:
         raise UnsupportedTableError(
             "Cannot compact the metadata table: the statistics of one column have several types, which Apache Hudi "
             "does not merge either; rebuild its column statistics"
         )
-    if not found:
+    if not bounds:
         return None
-    chosen: dict[str, Any] = choose(found, key=lambda entry: _comparison_key(entry[1]))[2]
+    chosen: dict[str, Any] = choose(bounds, key=lambda entry: _comparison_key(entry[1]))[2]
     return chosen
 
 
@@ -244,7 +244,7 @@ def covers(outer: Mapping[str, Any], inner: Mapping[str, Any], name: str) -> boo
         return False
     least, greatest = (bound[1], other[1]) if name == "minValue" else (other[1], bound[1])
     if len(kinds) > 1:
-        least, greatest = (_as_number(each) for each in (least, greatest))
+        least, greatest = (_as_number(bound_value) for bound_value in (least, greatest))
     return bool(_comparison_key(least) <= _comparison_key(greatest))
 
 

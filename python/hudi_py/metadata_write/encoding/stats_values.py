@@ -172,17 +172,17 @@ def _wrap_bounds(
         for kind in types:
             of_kind = pa.array(kinds == kind)
             slot = pc.struct_field(bounds, slot_of(kind))
-            found = pc.if_else(of_kind, slot, pa.scalar(None, slot.type))
+            members = pc.if_else(of_kind, slot, pa.scalar(None, slot.type))
             if kind is ValueType.DECIMAL:
-                found = _to_decimals(found, details, inner.type)
+                members = _to_decimals(members, details, inner.type)
             elif wrapper == "BooleanWrapper":
-                found = pc.not_equal(found, 0)
+                members = pc.not_equal(members, 0)
             elif pa.types.is_floating(inner.type):
                 # Apache Hudi 1.2.0 treats a NaN bound as less than all numbers
-                found = pc.if_else(pc.is_nan(found), pa.scalar(float("inf")), found).cast(inner.type)
+                members = pc.if_else(pc.is_nan(members), pa.scalar(float("inf")), members).cast(inner.type)
             elif slot.type != inner.type:
-                found = found.cast(inner.type)
-            values = found if values is None else pc.if_else(of_kind, found, values)
+                members = members.cast(inner.type)
+            values = members if values is None else pc.if_else(of_kind, members, values)
         assert values is not None
         there = values.is_valid()
         present |= there.to_numpy(zero_copy_only=False)
@@ -266,8 +266,8 @@ def _is_removed(versions: RecordVersions) -> npt.NDArray[np.bool_]:
 
 
 def _flag_values(column: pa.ChunkedArray, default: bool) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = pc.fill_null(column, default).to_numpy()
-    return found.astype(np.bool_)
+    flags: npt.NDArray[np.bool_] = pc.fill_null(column, default).to_numpy()
+    return flags.astype(np.bool_)
 
 
 def _normalise_batch(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
@@ -275,12 +275,12 @@ def _normalise_batch(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
     part = partial(struct_member, record)
     count = len(record)
     both = pa.concat_arrays([pc.struct_field(record, "minValue"), pc.struct_field(record, "maxValue")])
-    slots, found = _unwrap_union(both, wrappers)
+    slots, types = _unwrap_union(both, wrappers)
     kinds, details = pa.nulls(len(record), pa.int32()), pa.nulls(len(record), pa.string())
     if record.type.get_field_index("valueType") >= 0:
         kinds = pc.struct_field(record, ["valueType", "typeOrdinal"])
         details = pc.struct_field(record, ["valueType", "additionalInfo"])
-    guessed = pc.coalesce(found.slice(0, count), found.slice(count), pa.scalar(int(ValueType.NULL), pa.int32()))
+    guessed = pc.coalesce(types.slice(0, count), types.slice(count), pa.scalar(int(ValueType.NULL), pa.int32()))
     first = pc.and_(kinds.is_null(), pc.equal(guessed, int(ValueType.DECIMAL)))
     kinds = pc.coalesce(kinds, guessed)
     details = pc.if_else(first, pa.scalar(_FIRST_DETAIL), details)
@@ -337,8 +337,8 @@ def _with_numbers(slots: dict[str, pa.Array], kinds: pa.Array) -> pa.Array:
             None if not of or raw is None else decimal.Decimal(int.from_bytes(raw, "big", signed=True))
             for of, raw in zip(decimals.to_pylist(), slots["bytes"].to_pylist(), strict=True)
         ]
-        found = pa.array(numbers, BOUND.field("number").type)
-        slots["number"] = pc.coalesce(slots["number"], found)
+        parsed = pa.array(numbers, BOUND.field("number").type)
+        slots["number"] = pc.coalesce(slots["number"], parsed)
         slots["bytes"] = pc.if_else(decimals, pa.scalar(None, pa.binary()), slots["bytes"])
     return pa.StructArray.from_arrays([slots[field.name] for field in BOUND], fields=list(BOUND))
 

@@ -211,8 +211,8 @@ def _default_values(field: pa.Field, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(0).cast(field.type), count)
 
 
-def _check_known(found: list[str], known: list[str], what: str) -> None:
-    unknown = sorted(set(found) - set(known))
+def _check_known(names: list[str], known: list[str], what: str) -> None:
+    unknown = sorted(set(names) - set(known))
     if unknown:
         raise UnsupportedTableError(
             f"Cannot rewrite records of the metadata table: {what} has {', '.join(unknown)}, which Apache Hudi 1.2.0 "

@@ -107,17 +107,17 @@ def drop_index(context: ServiceContext, name: str, *, if_exists: bool = False) -
         ConflictError: a write is under way.
         LockError: the table lock could not be acquired in time.
     """
-    found = _existing_name(context.storage, context.config(), name, "drop", missing_ok=if_exists)
-    if found is None:
+    existing = _existing_name(context.storage, context.config(), name, "drop", missing_ok=if_exists)
+    if existing is None:
         return False
-    drop(context, [found])
+    drop(context, [existing])
     return True
 
 
 def refresh_index(context: ServiceContext, name: str) -> None:
     """Rebuilds an index from the files of the table. Raises as `rebuild`; ConfigError if there is no such index."""
-    found = _existing_name(context.storage, context.config(), name, "refresh")
-    rebuild(context, names=[str(found)])
+    existing = _existing_name(context.storage, context.config(), name, "refresh")
+    rebuild(context, names=[str(existing)])
 
 
 def index_report(storage: Storage, config: TableConfig) -> pa.Table:
@@ -128,15 +128,15 @@ def index_report(storage: Storage, config: TableConfig) -> pa.Table:
     names = sorted({*config.metadata_partitions, *building} - {FILES})
     rows = []
     for name in names:
-        found = definitions.get(name, {})
+        definition = definitions.get(name, {})
         rows.append(
             {
                 "name": name,
-                "kind": str(found.get("indexType") or name),
-                "columns": [str(each) for each in found.get("sourceFields") or ()],
-                "function": str(found.get("indexFunction") or ""),
-                "options": {str(key): str(value) for key, value in (found.get("indexOptions") or {}).items()},
-                "version": str(found.get("version") or "V1"),
+                "kind": str(definition.get("indexType") or name),
+                "columns": [str(column) for column in definition.get("sourceFields") or ()],
+                "function": str(definition.get("indexFunction") or ""),
+                "options": {str(key): str(value) for key, value in (definition.get("indexOptions") or {}).items()},
+                "version": str(definition.get("version") or "V1"),
                 "ready": name in config.metadata_partitions,
             }
         )
@@ -160,11 +160,11 @@ def _create_named(context: ServiceContext, request: IndexRequest, index: type[Na
 
     def missing(config: TableConfig) -> tuple[str, ...]:
         """Returns the partitions to create first."""
-        found = index.missing_needs(storage, config, request, options, wanted_partitions(options, config))
-        why = "" if found else index.check_rows(storage)
+        needed = index.missing_needs(storage, config, request, options, wanted_partitions(options, config))
+        why = "" if needed else index.check_rows(storage)
         if why:
             raise ConfigError(f"Cannot create the index {request.name!r} of {storage.uri}: {why}")
-        return found
+        return needed
 
     def define(table: LockedTable) -> None:
         schema = resolve_table_schema(table)
@@ -181,7 +181,7 @@ def _create_named(context: ServiceContext, request: IndexRequest, index: type[Na
 def _build_beside(context: ServiceContext, service: Indexing) -> None:
     """Builds partitions beside writers. If this process dies, the plan stays."""
     name = service.partitions.rpartition(",")[2]
-    pending = [each.instant for each in pending_indexings(context.state()) if name in each.names]
+    pending = [indexing.instant for indexing in pending_indexings(context.state()) if name in indexing.names]
     begun = service.begin(context, pending[0]) if pending else service.schedule_and_begin(context)
     if isinstance(begun, Scheduled):
         if name in context.config().metadata_partitions:
@@ -208,9 +208,9 @@ def _existing_name(
     storage: Storage, config: TableConfig, name: str, what: str, *, missing_ok: bool = False
 ) -> str | None:
     there = [*config.metadata_partitions, *config.metadata_partitions_to_make]
-    for found in names_of_index(name):
-        if found in there and found != FILES:
-            return found
+    for partition in names_of_index(name):
+        if partition in there and partition != FILES:
+            return partition
     if missing_ok:
         return None
     known = ", ".join(sorted(set(there) - {FILES})) or "none"

@@ -54,23 +54,25 @@ def can_undo(storage: Storage, timeline: Timeline, instant: InstantTime) -> bool
     Args:
         storage, timeline: of the metadata table.
     """
-    found = timeline.find(instant, Action.DELTA_COMMIT)
-    if found is not None and not found.completed:
+    delta = timeline.find(instant, Action.DELTA_COMMIT)
+    if delta is not None and not delta.completed:
         return True
-    made = max((each.completion_time or "" for each in timeline.completed if each.time.startswith(INITIAL)), default="")
-    if found is None:
-        first = min((each.time for each in timeline.completed if not each.time.startswith(INITIAL)), default=None)
+    made = max(
+        (other.completion_time or "" for other in timeline.completed if other.time.startswith(INITIAL)), default=""
+    )
+    if delta is None:
+        first = min((other.time for other in timeline.completed if not other.time.startswith(INITIAL)), default=None)
         return instant > made if made else first is not None and instant > first
-    if made > (found.completion_time or found.time):
+    if made > (delta.completion_time or delta.time):
         return False
-    merged = [each for each in timeline.completed if _merges_logs(timeline, each)]
+    merged = [other for other in timeline.completed if _merges_logs(timeline, other)]
     if not timeline.layout.has_completion_times:
         # a compaction's time is that of its newest delta commit plus a suffix
-        whole = all(each.time[: len(instant)] < instant for each in merged)
+        whole = all(other.time[: len(instant)] < instant for other in merged)
     else:
-        whole = all(each.time < (found.completion_time or found.time) for each in merged)
+        whole = all(other.time < (delta.completion_time or delta.time) for other in merged)
     return whole and not any(
-        _creates_partitions(storage, timeline, each) for each in timeline.completed if _is_later(each, found)
+        _creates_partitions(storage, timeline, other) for other in timeline.completed if _is_later(other, delta)
     )
 
 
@@ -101,11 +103,11 @@ def undo(own: TableSession, timeline: Timeline, instant: InstantTime, at: Instan
 
     The metadata table must not have been compacted since (`can_undo`).
     """
-    found = timeline.find(instant, Action.DELTA_COMMIT)
-    if found is None:
+    delta = timeline.find(instant, Action.DELTA_COMMIT)
+    if delta is None:
         return
     time_ = _rollback_time(own, timeline, at)
-    plan = RollbackPlan(instant, found.action.value, _find_requests(own, found))
+    plan = RollbackPlan(instant, delta.action.value, _find_requests(own, delta))
     request(own.storage, own.layout, time_, Action.ROLLBACK, encode_rollback_plan(plan))
     _carry_out(own, time_, plan)
 
@@ -197,16 +199,16 @@ def _carry_out(own: TableSession, rollback: InstantTime, plan: RollbackPlan) -> 
         storage.delete(layout.path(undone.file_name))
         storage.sync()  # otherwise readers could find the instant completed but its files gone
     partitions: dict[str, RollbackPartition] = {}
-    for each in plan.requests:
-        before = partitions.get(each.partition_path, RollbackPartition(each.partition_path))
-        for path in each.files_to_delete:
-            storage.delete(join_path(each.partition_path, path.rpartition("/")[2]))
-        appended = _append_rollback_block(own, rollback, plan.instant, each) if each.log_blocks else {}
-        partitions[each.partition_path] = RollbackPartition(
-            each.partition_path,
-            deleted=before.deleted + each.files_to_delete,
+    for wanted in plan.requests:
+        before = partitions.get(wanted.partition_path, RollbackPartition(wanted.partition_path))
+        for path in wanted.files_to_delete:
+            storage.delete(join_path(wanted.partition_path, path.rpartition("/")[2]))
+        appended = _append_rollback_block(own, rollback, plan.instant, wanted) if wanted.log_blocks else {}
+        partitions[wanted.partition_path] = RollbackPartition(
+            wanted.partition_path,
+            deleted=before.deleted + wanted.files_to_delete,
             rollback_logs={**before.rollback_logs, **appended},
-            failed_logs={**before.failed_logs, **each.log_blocks},
+            failed_logs={**before.failed_logs, **wanted.log_blocks},
         )
     timeline = own.timeline()
     undone = timeline.find(plan.instant, Action(plan.action))

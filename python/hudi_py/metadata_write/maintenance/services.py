@@ -239,7 +239,7 @@ class _Services:
             instant = InstantTime(newest + COMPACTION_SUFFIX)
         else:
             # a pending instant of the table may still be rolled back, so a compaction must not include it
-            known = {each.time for each in timeline.completed}
+            known = {recorded.time for recorded in timeline.completed}
             held = [pending for pending in self._data.pending if pending.time in known]
             instant = add_ms(held[0].time, -1) if held else None
         if instant is not None and _has_instant(timeline, instant):

@@ -70,11 +70,11 @@ class PartitionCheck(Spoken):
 
     def _text(self) -> str:
         counts = {"missing": self.missing, "wrong": self.wrong, "superfluous": self.superfluous}
-        found = "".join(f", {count:,} {kind}" for kind, count in counts.items() if count)
+        differences = "".join(f", {count:,} {kind}" for kind, count in counts.items() if count)
         harmless = " (harmless)" if self.ok and self.superfluous else ""
         if self.error:
             return f"{self.partition}: not compared: {self.error}"
-        return f"{self.partition}: {counted(self.records, 'record')}{found}{harmless}"
+        return f"{self.partition}: {counted(self.records, 'record')}{differences}{harmless}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -259,11 +259,13 @@ class _Verifier:
                 key = (name, prefix, number)
                 if key not in seen:
                     self._compare_group(key, *nothing)
-        found = self._found
+        result = self._found
         if self._check.source.repeated_keys:
             # if a key has several places, an index may have any of them: readers do not use it then (`KeyScope`)
-            found.wrong, found.examples = 0, [each for each in found.examples if not each.startswith("wrong: ")]
-        return PartitionCheck(name, found.records, found.missing, found.wrong, found.superfluous, tuple(found.examples))
+            result.wrong, result.examples = 0, [line for line in result.examples if not line.startswith("wrong: ")]
+        return PartitionCheck(
+            name, result.records, result.missing, result.wrong, result.superfluous, tuple(result.examples)
+        )
 
     def _count_groups(self, _: str, prefix: str | None) -> tuple[str, int]:
         wanted = prefix or self._partition.file_id_prefix

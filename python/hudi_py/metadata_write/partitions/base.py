@@ -236,7 +236,7 @@ class Listing:
         names: set[str] = set()
         for plan in map(plans.clean, plans.of(Action.CLEAN)):
             for paths in plan.files.values() if plan is not None else ():
-                names.update(each.rpartition("/")[2] for each in paths)
+                names.update(path.rpartition("/")[2] for path in paths)
         return frozenset(names)
 
     def is_left(self, name: str) -> bool:
@@ -265,20 +265,20 @@ class Listing:
     @cached_property
     def _slices(self) -> dict[tuple[str, str, str], list[str]]:
         """Log file names by partition path, file id and instant of the base file."""
-        found: dict[tuple[str, str, str], list[str]] = {}
+        slices: dict[tuple[str, str, str], list[str]] = {}
         for name, (partition, _) in self.places.items():
             log = parse_log_file_name(name)
             if log is not None:
-                found.setdefault((partition, log.file_id, log.instant), []).append(name)
-        return found
+                slices.setdefault((partition, log.file_id, log.instant), []).append(name)
+        return slices
 
     def _rolled_back(self, name: str, log: LogFileName) -> set[str | None]:
         """Returns the instants that blocks in the logs of a slice roll back: once archived, they look committed."""
         partition, _ = self.places.get(name, ("", 0))
         blocks = (
             block
-            for each in self._slices.get((partition, log.file_id, log.instant), ())
-            for block in self._read_blocks(each)
+            for log_name in self._slices.get((partition, log.file_id, log.instant), ())
+            for block in self._read_blocks(log_name)
         )
         return {block.header.get(HeaderKey.TARGET_INSTANT_TIME) for block in blocks if block.is_rollback}
 
@@ -295,7 +295,7 @@ def listed(source: TableSource) -> Iterator[dict[str, dict[str, int]]]:
     """
     lister = StorageLister(source.storage, source.config)
     pattern = source.options.get(indexes_config.METADATA_DIRECTORY_FILTER)
-    partitions = [each for each in lister.partitions() if not pattern or not re.fullmatch(pattern, each)]
+    partitions = [path for path in lister.partitions() if not pattern or not re.fullmatch(pattern, path)]
     if not source.timeline.instants:
         return
     newest, pending = _find_limits(source.timeline)

@@ -127,9 +127,9 @@ def _of_files(storage: Storage, files: Iterable[DataFile], instant: str) -> Iter
         return key, footer.bloom_type_code or SIMPLE, footer.bloom_text.encode()
 
     for at in range(0, len(bases), _AT_ONCE):
-        found = [each for each in in_threads(one, bases[at : at + _AT_ONCE]) if each is not None]
-        if found:
-            yield filter_records(BLOOM_FILTERS, found, instant, deleted=False)
+        filters = [entry for entry in in_threads(one, bases[at : at + _AT_ONCE]) if entry is not None]
+        if filters:
+            yield filter_records(BLOOM_FILTERS, filters, instant, deleted=False)
 
 
 def _has_footer(name: str) -> bool:
@@ -138,18 +138,18 @@ def _has_footer(name: str) -> bool:
 
 
 def filter_records(
-    partition: str, found: Sequence[tuple[str, str, bytes]], instant: str, *, deleted: bool
+    partition: str, filters: Sequence[tuple[str, str, bytes]], instant: str, *, deleted: bool
 ) -> MetadataRecords:
     """Encodes records of a partition from keys, filter types and filter texts."""
-    if not found:
+    if not filters:
         return MetadataRecords(partition)
     columns = {
-        "type": pa.array([kind for _, kind, _ in found], pa.string()),
-        "timestamp": pa.repeat(pa.scalar(str(instant)), len(found)),
-        "bloomFilter": pa.array([text for _, _, text in found], pa.binary()),
-        "isDeleted": pa.array(np.full(len(found), deleted)),
+        "type": pa.array([kind for _, kind, _ in filters], pa.string()),
+        "timestamp": pa.repeat(pa.scalar(str(instant)), len(filters)),
+        "bloomFilter": pa.array([text for _, _, text in filters], pa.binary()),
+        "isDeleted": pa.array(np.full(len(filters), deleted)),
     }
     fields = list(_STRUCT)
     struct = pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
     values = encode_values(BLOOM_FILTER_RECORD, {_FIELD: struct})
-    return MetadataRecords(partition, pa.array([key for key, _, _ in found], pa.string()), values)
+    return MetadataRecords(partition, pa.array([key for key, _, _ in filters], pa.string()), values)

@@ -100,7 +100,7 @@ class StatsCheck(RecordCheck):
 
     def labels(self, keys: pa.Array, values: pa.Array) -> list[str]:
         stats = self.content(values).to_pylist() if len(keys) else []
-        return [f"{each['columnName']} of {each['fileName']}" if each else repr(each) for each in stats]
+        return [f"{record['columnName']} of {record['fileName']}" if record else repr(record) for record in stats]
 
 
 def shown_range(stats: Mapping[str, Any]) -> str:
@@ -198,11 +198,11 @@ class ColumnStats(MetadataPartition):
         """
         definitions = read_definitions(state.storage, state.config)
         noted = source_fields(definitions, COLUMN_STATS)
-        found = resolve_table_schema(state) if noted is not None else None
-        if noted is None or found is None or found.evolves_on_read:
+        schema = resolve_table_schema(state) if noted is not None else None
+        if noted is None or schema is None or schema.evolves_on_read:
             return False
         version = 1 if version_of(definitions, COLUMN_STATS, state.config) == "V1" else 2
-        columns = _indexed_columns(state.config, schema_text(found), options, version)
+        columns = _indexed_columns(state.config, schema_text(schema), options, version)
         return not {column.name for column in columns} <= set(noted)
 
 
@@ -224,25 +224,25 @@ class KeptStatistics:
 
 def files_of_commit(commit: CommitMetadata) -> list[DataFile]:
     """Returns the base and log files that a commit wrote, each once; change data files are excluded."""
-    found: dict[str, DataFile] = {}
+    files: dict[str, DataFile] = {}
     for stat in commit.stats:
         if stat.path:
-            found[stat.path] = DataFile(stat.partition_path, stat.path.rpartition("/")[2], stat.file_size)
-    return list(found.values())
+            files[stat.path] = DataFile(stat.partition_path, stat.path.rpartition("/")[2], stat.file_size)
+    return list(files.values())
 
 
 def stats_records(ranges: Iterable[tuple[DataFile, ColumnRanges | None]], *, index_version: int) -> MetadataRecords:
     """Encodes the records of some files."""
-    known = [(file, found) for file, found in ranges if found is not None and len(found)]
+    known = [(file, file_ranges) for file, file_ranges in ranges if file_ranges is not None and len(file_ranges)]
     if not known:
         return MetadataRecords(COLUMN_STATS)
     keys: list[str] = []
     names: list[str] = []
-    for file, found in known:
+    for file, file_ranges in known:
         ending = partition_id(file.partition) + file_id(file.name)
-        keys += [column_id(column) + ending for column in found.rows["column"].to_pylist()]
-        names += [file.name] * len(found)
-    rows = pa.Table.from_batches([found.rows.replace_schema_metadata(None) for _, found in known])
+        keys += [column_id(column) + ending for column in file_ranges.rows["column"].to_pylist()]
+        names += [file.name] * len(file_ranges)
+    rows = pa.Table.from_batches([file_ranges.rows.replace_schema_metadata(None) for _, file_ranges in known])
     values = stats_values(COLUMN_STATS_RECORD, rows, pa.array(names, pa.string()), index_version=index_version)
     return MetadataRecords(COLUMN_STATS, pa.array(keys, pa.string()), values)
 
@@ -269,10 +269,14 @@ def _of_files(
 ) -> Iterator[MetadataRecords]:
     """Yields the records of files. `with_rows`: skips files without rows, such as logs of deletes."""
     for some in _in_chunks(files):
-        found = source.ranges(some, kept.columns, sidecars)
+        with_ranges = source.ranges(some, kept.columns, sidecars)
         if with_rows:
-            found = [(file, each) for file, each in found if each is not None and pc.any(_count_values(each)).as_py()]
-        yield stats_records(found, index_version=kept.version)
+            with_ranges = [
+                (file, file_ranges)
+                for file, file_ranges in with_ranges
+                if file_ranges is not None and pc.any(_count_values(file_ranges)).as_py()
+            ]
+        yield stats_records(with_ranges, index_version=kept.version)
 
 
 def _count_values(ranges: ColumnRanges) -> pa.Array:
@@ -294,5 +298,5 @@ def _removal_records(deleted: Mapping[str, Sequence[str]], kept: KeptStatistics)
 def _in_chunks(items: Iterable[T]) -> Iterator[list[T]]:
     """Yields the items in lists of bounded length."""
     rest = iter(items)
-    while found := list(islice(rest, _AT_ONCE)):
-        yield found
+    while chunk := list(islice(rest, _AT_ONCE)):
+        yield chunk

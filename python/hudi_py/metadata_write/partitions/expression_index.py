@@ -106,14 +106,14 @@ class ExpressionFiles:
             ConfigError: the type of the column has changed to one that the function does not support.
             CorruptFileError: the index has no definition.
         """
-        found = source.definitions.get(name)
-        if found is None or not found.get("sourceFields"):
+        definition = source.definitions.get(name)
+        if definition is None or not definition.get("sourceFields"):
             raise CorruptFileError(f"The index {name} of the table {source.config.name!r} has no definition")
         files = cls(
             name,
             key_reader(source, change),
-            expression_in(found),
-            str(found["sourceFields"][0]),
+            expression_in(definition),
+            str(definition["sourceFields"][0]),
             source.options.get(indexes_config.EXPRESSION_INDEX_ZONE) or "UTC",
             source.view.sources,
         )
@@ -144,11 +144,11 @@ class ExpressionFiles:
         else:
             raise CorruptFileError(f"Cannot index {file.name}: its name is not that of a data file")
         for batch in self.reader.rows(slice_, [column_of(self.field, self.reader.schema)]):
-            found = values_at(batch, self.field)
-            if found is None:
+            column = values_at(batch, self.field)
+            if column is None:
                 yield pa.nulls(batch.num_rows)
                 continue
-            values = combined(found)
+            values = combined(column)
             plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
             yield self.expression.apply(plain, self.zone)
 
@@ -167,7 +167,7 @@ class RangeRecords:
 
     def ranges(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ColumnRanges]]:
         """Returns the ranges of files that have rows."""
-        return [(file, found) for file, found in in_order(self._of_file, files) if found is not None]
+        return [(file, file_ranges) for file, file_ranges in in_order(self._of_file, files) if file_ranges is not None]
 
     def of_ranges(self, ranges: _Ranges) -> MetadataRecords:
         """Returns the records of files."""
@@ -175,7 +175,7 @@ class RangeRecords:
             return MetadataRecords(self.files.index)
         keys = [column_stats_key(self.column.name, file.partition, file.name) for file, _ in ranges]
         names = pa.array([file.name for file, _ in ranges], pa.string())
-        rows = pa.Table.from_batches([found.rows for _, found in ranges], RANGES)
+        rows = pa.Table.from_batches([file_ranges.rows for _, file_ranges in ranges], RANGES)
         values = stats_values(COLUMN_STATS_RECORD, rows, names, index_version=self.version, of_rows=True)
         return MetadataRecords(self.files.index, pa.array(keys, pa.string()), values)
 
@@ -205,8 +205,8 @@ class RangeRecords:
             known = set(table[FILE].to_pylist())
             for batch in table.drop_columns([FILE]).to_batches():
                 yield ColumnRanges(batch)
-        for _, found in self.ranges([file for file in files if file.name not in known]):
-            yield found
+        for _, file_ranges in self.ranges([file for file in files if file.name not in known]):
+            yield file_ranges
 
     def removed(self, deleted: Mapping[str, Sequence[str]]) -> MetadataRecords:
         """Returns the removals of files' records."""
@@ -235,15 +235,15 @@ class RangeRecords:
         return column_id(self.column.name) + _PARTITIONS + partition_id(path)
 
     def _of_file(self, file: DataFile) -> ColumnRanges | None:
-        found = Range(self.column)
+        bounds = Range(self.column)
         for values in self.files.values(file):
-            add_values(found, values)
-        if not found.values:
+            add_values(bounds, values)
+        if not bounds.values:
             return None
-        widen_zeros(found)
-        found.values -= found.nulls  # like Spark's count of the column
-        found.size, found.raw_size = file.size, 2 * file.size
-        return ColumnRanges.of([found])
+        widen_zeros(bounds)
+        bounds.values -= bounds.nulls  # like Spark's count of the column
+        bounds.size, bounds.raw_size = file.size, 2 * file.size
+        return ColumnRanges.of([bounds])
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +257,10 @@ class FilterRecords:
     def of_files(self, files: Sequence[DataFile]) -> Iterator[MetadataRecords]:
         """Yields the records of files that have rows."""
         for at in range(0, len(files), _AT_ONCE):
-            found = in_order(self._of_file, files[at : at + _AT_ONCE])
+            filters = in_order(self._of_file, files[at : at + _AT_ONCE])
             made = [
                 (bloom_filter_key(file.partition, file.name), self.config.type, text)
-                for file, text in found
+                for file, text in filters
                 if text is not None
             ]
             yield filter_records(self.files.index, made, self.instant, deleted=False)
@@ -385,12 +385,12 @@ class ExpressionIndex(NamedIndex):
         """Returns the definition, see `NamedIndex.define`. The options of the request are `expr`, the function (by
         default `identity`), and its options; for filters also those of their size."""
         what = cls.start_of_error(config, request.name)
-        found = column_type(config, schema, request, what)
+        kind = column_type(config, schema, request, what)
         function = request.options.get(EXPR, IDENTITY)
         expression = IndexFunction.of_index(function, request.options)
-        why = expression.check() or expression.check_column(found)
+        why = expression.check() or expression.check_column(kind)
         if not why and request.kind == STATS_KIND:
-            result = expression.result(found)
+            result = expression.result(kind)
             sized = sorted(set(FILTER_SIZES) & request.options.keys())
             if function == IDENTITY:
                 why = (
@@ -401,8 +401,8 @@ class ExpressionIndex(NamedIndex):
             elif sized:
                 why = f"{STATS_KIND} has no option {sized[0]!r}, which sizes {BLOOM_KIND}"
         if not why and request.kind == BLOOM_KIND:
-            if pa.types.is_binary(expression.result(found)) or pa.types.is_nested(found):
-                why = f"filters hold texts, and values of the type {found} have none"
+            if pa.types.is_binary(expression.result(kind)) or pa.types.is_nested(kind):
+                why = f"filters hold texts, and values of the type {kind} have none"
             filters_of(settings, request.options)
         if why:
             raise ConfigError(f"{what}: {why}")
@@ -434,7 +434,7 @@ class ExpressionIndex(NamedIndex):
             if isinstance(records, RangeRecords):
                 ranges = records.ranges(files)
                 yield records.of_ranges(ranges)
-                yield records.of_partition(path, [found for _, found in ranges])
+                yield records.of_partition(path, [file_ranges for _, file_ranges in ranges])
             else:
                 yield from records.of_files(files)
 
@@ -461,5 +461,5 @@ class ExpressionIndex(NamedIndex):
             ranges = records.ranges(files)
             yield records.of_ranges(ranges)
             others = records.stored(source, path, files_beside(source, PartitionPath(path), files))
-            parts = [*(found for _, found in ranges), *others]
+            parts = [*(file_ranges for _, file_ranges in ranges), *others]
             yield records.of_partition(path, parts, replacing=source.bounds_replace(change))

@@ -58,7 +58,7 @@ class FilesCheck(RecordCheck):
     def superfluous(self, values: pa.Array) -> npt.NDArray[np.bool_]:
         # a deleted partition may have a record without files
         maps = self.content(values).to_pylist()
-        return np.array([any(not info["isDeleted"] for _, info in each or ()) for each in maps], np.bool_)
+        return np.array([any(not info["isDeleted"] for _, info in listing or ()) for listing in maps], np.bool_)
 
     def difference(self, expected: Sequence[Any] | None, found: Sequence[Any] | None) -> str:
         listing = self._listing

@@ -42,7 +42,7 @@ def put_definition(storage: Storage, config: TableConfig, definition: IndexDefin
 def put_definitions(storage: Storage, config: TableConfig, definitions: Mapping[str, Mapping[str, Any]]) -> None:
     """Stores definitions again that were read before. The table lock must be held."""
     there = read_definitions(storage, config)
-    if any(there.get(name) != each for name, each in definitions.items()):
+    if any(there.get(name) != definition for name, definition in definitions.items()):
         _write_definitions(storage, config, {**there, **definitions})
 
 
@@ -62,21 +62,21 @@ def drop_definitions(storage: Storage, config: TableConfig, names: Iterable[str]
 
 def version_of(definitions: Mapping[str, Mapping[str, Any]], name: str, config: TableConfig) -> str:
     """Returns `V1` or `V2`: the version of an index's records as defined, or else as a new definition would set it."""
-    found = definitions.get(name)
-    if found is not None:
-        return str(found.get("version") or "V1")
+    definition = definitions.get(name)
+    if definition is not None:
+        return str(definition.get("version") or "V1")
     return f"V{config.index_version}"
 
 
 def source_fields(definitions: Mapping[str, Mapping[str, Any]], name: str) -> Sequence[str] | None:
     """Returns the columns of an index; None if it is not defined."""
-    found = definitions.get(name)
-    return None if found is None else columns_of(found)
+    definition = definitions.get(name)
+    return None if definition is None else columns_of(definition)
 
 
 def columns_of(definition: Mapping[str, Any]) -> Sequence[str]:
     """Returns the columns in a stored definition."""
-    return [str(each) for each in definition.get("sourceFields") or ()]
+    return [str(column) for column in definition.get("sourceFields") or ()]
 
 
 def _merge_definition(before: Mapping[str, Any] | None, definition: IndexDefinition) -> dict[str, Any]:

@@ -207,8 +207,8 @@ class _SourceOfValues(TableSource):
     def ranges(
         self, files: Iterable[DataFile], columns: Sequence[IndexedColumn], sidecars: str
     ) -> list[tuple[DataFile, ColumnRanges | None]]:
-        found = super().ranges(files, columns, sidecars)
-        return [(file, ranges if ranges is None else _of_values(ranges)) for file, ranges in found]
+        of_files = super().ranges(files, columns, sidecars)
+        return [(file, ranges if ranges is None else _of_values(ranges)) for file, ranges in of_files]
 
 
 class _Gathered:
@@ -234,25 +234,25 @@ class _Gathered:
             known: the columns already taken, by partition and name of the file.
         """
         fresh: list[tuple[DataFile, ColumnRanges]] = []
-        for file, found in self._source.ranges(files, self._columns, sidecars):
+        for file, ranges in self._source.ranges(files, self._columns, sidecars):
             there = known.get((file.partition, file.name), set()) if known is not None else set()
-            if found is None:
+            if ranges is None:
                 # the bounds include whatever the file holds; a partition of such files alone gets no record
                 wide = [Range(column, *widest(column)) for column in self._columns if column.name not in there]
                 self._add_ranges(file.partition, ColumnRanges.of(wide))
                 continue
             self._with_ranges.add(file.partition)
-            rows = int(pc.max(found.rows["values"]).as_py() or 0)
-            found = _without_columns(found, there)
-            names = {*there, *found.rows["column"].to_pylist()}
+            rows = int(pc.max(ranges.rows["values"]).as_py() or 0)
+            ranges = _without_columns(ranges, there)
+            names = {*there, *ranges.rows["column"].to_pylist()}
             absent = [column for column in self._columns if column.name not in names]
             if absent and self._renamed:
                 self._add_ranges(file.partition, ColumnRanges.of([Range(column, *widest(column)) for column in absent]))
             elif absent:
                 nulls = ColumnRanges.of([Range(column, None, None, rows, rows) for column in absent])
-                found = _unite_ranges(found, nulls)
-            self._add_ranges(file.partition, found)
-            fresh.append((file, found))
+                ranges = _unite_ranges(ranges, nulls)
+            self._add_ranges(file.partition, ranges)
+            fresh.append((file, ranges))
         return fresh
 
     def take_standing(self, partitions: Sequence[str]) -> set[str]:
@@ -296,7 +296,7 @@ class _Gathered:
                 for name, column in zip(names, table["column"].to_pylist(), strict=True):
                     known.setdefault((places[name], name), set()).add(column)
         lacking = [file for file in files if len(known.get((file.partition, file.name), ())) < len(self._columns)]
-        fresh = [(file, found) for file, found in self.ask(lacking, known=known) if len(found)]
+        fresh = [(file, ranges) for file, ranges in self.ask(lacking, known=known) if len(ranges)]
         return stats_records(fresh, index_version=self._version)
 
     def records(self, *, replacing: bool = True) -> MetadataRecords:
@@ -309,8 +309,8 @@ class _Gathered:
         chosen = [
             (path, merged[at]) for at, path in enumerate(self._partitions) if at in merged and path in self._with_ranges
         ]
-        rows = pa.Table.from_batches([found.rows for _, found in chosen], RANGES)
-        paths = [path for path, found in chosen for _ in range(len(found))]
+        rows = pa.Table.from_batches([ranges.rows for _, ranges in chosen], RANGES)
+        paths = [path for path, ranges in chosen for _ in range(len(ranges))]
         keys = [partition_stats_key(name, path) for name, path in zip(rows["column"].to_pylist(), paths, strict=True)]
         if not keys:
             return MetadataRecords(PARTITION_STATS)
@@ -333,10 +333,10 @@ class _Gathered:
 def _by_identity(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:
     """Splits the files into lists in which a file name identifies its partition: usually one list, because names
     contain random ids. Those of non-blocking writers do not, and recur in all partitions."""
-    found: dict[str, list[DataFile]] = {}
+    lists: dict[str, list[DataFile]] = {}
     for file in files:
-        found.setdefault(file.partition if FIXED_FILE_ID in file.name else "", []).append(file)
-    return found.values()
+        lists.setdefault(file.partition if FIXED_FILE_ID in file.name else "", []).append(file)
+    return lists.values()
 
 
 def _changes_type(source: TableSource, kept: KeptStatistics) -> bool:

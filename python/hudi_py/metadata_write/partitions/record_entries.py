@@ -186,12 +186,12 @@ def _location_fields(places: Sequence[RecordLocation]) -> pa.StructArray:
     ids that are not UUIDs are stored as they are."""
     rows = []
     for place in places:
-        found = _UUID.fullmatch(place.file_id)
+        matched = _UUID.fullmatch(place.file_id)
         high, low, index, text, encoding = -1, -1, _NO_INDEX, place.file_id, _RAW
-        if found is not None:
-            bits = uuid.UUID(found[1]).int
+        if matched is not None:
+            bits = uuid.UUID(matched[1]).int
             high, low = _to_signed(bits >> 64), _to_signed(bits & 0xFFFFFFFFFFFFFFFF)
-            index, text, encoding = (_NO_INDEX if found[2] is None else int(found[2])), "", _BY_UUID
+            index, text, encoding = (_NO_INDEX if matched[2] is None else int(matched[2])), "", _BY_UUID
         rows.append((place.partition, high, low, index, text, place.instant_ms, encoding, None))
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(_INFO)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _INFO, strict=True)]

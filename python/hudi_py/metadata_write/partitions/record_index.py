@@ -231,9 +231,9 @@ class RecordIndex(MetadataPartition):
         arrivals = Arrivals(source, change)
         time = epoch_ms(change.instant, table_zone(source.config))
         with RecordEntries(by_partition=is_partitioned(source)) as entries:
-            for stat, found in in_order(reader.of_stat, sorted(commit.stats, key=lambda stat: stat.path)):
+            for stat, key_changes in in_order(reader.of_stat, sorted(commit.stats, key=lambda stat: stat.path)):
                 place = entries.place(RecordLocation(stat.partition_path, stat.file_id, time))
-                for keys, removed in _key_pairs(found):
+                for keys, removed in _key_pairs(key_changes):
                     if removed:
                         entries.remove(keys, stat.partition_path)
                     else:
@@ -270,10 +270,10 @@ def _find_repeated_since(now: TableSource) -> str | None:
     reader, seen = key_reader(now), set[str]()
     for (partition, file_id), keys in sorted(groups.items()):
         slices = now.view.latest_slices(PartitionPath(partition))
-        slice_ = next((each for each in slices if each.file_id == file_id), None)
-        found = pa.chunked_array(list(reader.of_slice(slice_)) if slice_ is not None else [], pa.string())
+        slice_ = next((candidate for candidate in slices if candidate.file_id == file_id), None)
+        present = pa.chunked_array(list(reader.of_slice(slice_)) if slice_ is not None else [], pa.string())
         there = pa.array(keys, pa.string())
-        live = there.filter(pc.is_in(there, value_set=found.combine_chunks())).to_pylist()
+        live = there.filter(pc.is_in(there, value_set=present.combine_chunks())).to_pylist()
         repeated = seen.intersection(live)
         if repeated:
             return min(repeated)
@@ -296,7 +296,7 @@ def is_partitioned_in(storage: Storage, config: TableConfig, options: Options) -
     if RECORD_INDEX in (*config.metadata_partitions, *config.metadata_partitions_inflight):
         files = storage.list(f"{METADATA_TABLE}/{RECORD_INDEX}")
         ids = {info.name.lstrip(".").partition("_")[0] for info in files}
-        prefixes = {found[1] for file_id in ids if (found := GROUP_NUMBER.fullmatch(file_id))}
+        prefixes = {matched[1] for file_id in ids if (matched := GROUP_NUMBER.fullmatch(file_id))}
         return is_by_partition(storage, config, prefixes)
     if RECORD_INDEX in config.metadata_partitions_to_make:
         return is_by_partition(storage, config, ())
@@ -320,9 +320,9 @@ class Arrivals:
         metadata = self._source.metadata
         if self._none or self.repeated is not None or metadata is None:
             return
-        found = places_of(metadata, keys)
-        known = np.flatnonzero(found.file_ids.is_valid().to_numpy(zero_copy_only=False))
-        there, ids = (column.take(pa.array(known)).to_pylist() for column in (found.partitions, found.file_ids))
+        indexed = places_of(metadata, keys)
+        known = np.flatnonzero(indexed.file_ids.is_valid().to_numpy(zero_copy_only=False))
+        there, ids = (column.take(pa.array(known)).to_pylist() for column in (indexed.partitions, indexed.file_ids))
         # a loop over keys that are somewhere already, which only a fault of a writer or a repetition leaves
         for at, partition, file_id in zip(known.tolist(), there, ids, strict=True):
             place = places[int(numbers[at])]
@@ -394,16 +394,16 @@ class _KeyChanges:
         return log_file_changes(self._keys, before, LogFile(partition, log, stat.file_size))
 
     def _slice_of(self, partition: PartitionPath, file_id: FileId) -> FileSlice | None:
-        found = (slice_ for slice_ in self._source.view.latest_slices(partition) if slice_.file_id == file_id)
-        return next(found, None)
+        slices = (slice_ for slice_ in self._source.view.latest_slices(partition) if slice_.file_id == file_id)
+        return next(slices, None)
 
 
-def _key_pairs(found: SidecarContent | KeyChanges) -> Iterator[tuple[pa.Array, bool]]:
-    if isinstance(found, KeyChanges):
-        yield found.added, False
-        yield found.removed, True
+def _key_pairs(key_changes: SidecarContent | KeyChanges) -> Iterator[tuple[pa.Array, bool]]:
+    if isinstance(key_changes, KeyChanges):
+        yield key_changes.added, False
+        yield key_changes.removed, True
         return
-    for batch in found.key_batches():
+    for batch in key_changes.key_batches():
         keys, removed = batch.column(KEY), batch.column(REMOVED)
         yield keys.filter(pc.invert(removed)), False
         yield keys.filter(removed), True

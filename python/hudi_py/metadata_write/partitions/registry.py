@@ -56,8 +56,8 @@ def maintained(names: Collection[str]) -> tuple[MetadataPartition, ...]:
     come last."""
     own = own_names()
     others = sorted(set(names) - {*own})
-    found = (partition_of(name) for name in (*own, *others) if name in names)
-    return tuple(partition for partition in found if partition is not None)
+    partitions = (partition_of(name) for name in (*own, *others) if name in names)
+    return tuple(partition for partition in partitions if partition is not None)
 
 
 def maintained_names(storage: Storage, config: TableConfig, names: Collection[str]) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def partitions_unknown_to(
     `EightToSevenDowngradeHandler`, 1.2.0): because of the version of their records, or because that version has no
     definitions of indexes."""
     config = TableConfig.of_version(version)
-    found: list[str] = []
+    unknown: list[str] = []
     for name in there:
         definition = definitions.get(name, {})
         newer = str(definition.get("version") or "V1") > f"V{config.index_version}"
@@ -106,8 +106,8 @@ def partitions_unknown_to(
         partition = partition_of(name)
         named = partition is None or isinstance(partition, (NamedIndex, PartitionStats))
         if newer or (partitioned and not config.merges_by_mode) or (named and not config.defines_indexes):
-            found.append(name)
-    return tuple(found)
+            unknown.append(name)
+    return tuple(unknown)
 
 
 def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ def removals_of(name: str, values: pa.Array) -> npt.NDArray[np.bool_] | None:
 def index_kinds() -> tuple[str, ...]:
     """Returns the kinds of indexes that can be created by name, as SQL and `create_index` call them."""
     named = tuple(kind for index in NAMED for kind in index.kinds)
-    return named + tuple(each.name for each in PARTITIONS if each.on_request({}) is not None)
+    return named + tuple(partition.name for partition in PARTITIONS if partition.on_request({}) is not None)
 
 
 def named_index(kind: str) -> type[NamedIndex] | None:
@@ -155,7 +155,9 @@ def asked_indexes(
     return [
         (index, replace(request, name=request.name or request.column.replace(".", "_")))
         for index, request in asked
-        if not any(name.startswith(index.prefix) and index.is_same(each, request) for name, each in there.items())
+        if not any(
+            name.startswith(index.prefix) and index.is_same(definition, request) for name, definition in there.items()
+        )
     ]
 
 

@@ -150,8 +150,8 @@ class SecondaryIndex(NamedIndex):
         slices = [slice_ for partition in source.view.partitions() for slice_ in source.view.latest_slices(partition)]
         with RecordEntries(by_partition=False) as entries:
             here = entries.place(RecordLocation("", "", 0))
-            for _, found in in_order(rows.entries, slices):
-                entries.add(found, here)
+            for _, entries_of_slice in in_order(rows.entries, slices):
+                entries.add(entries_of_slice, here)
             yield from self._encode_records(source, entries)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
@@ -174,7 +174,7 @@ class SecondaryIndex(NamedIndex):
         touched = {partition for partition, _ in written}
         there = {(path, slice_.file_id): slice_ for path in touched for slice_ in view.latest_slices(path)}
         groups = [
-            (*group, there.get(group), stats) for group, stats in sorted(written.items(), key=lambda each: each[0])
+            (*group, there.get(group), stats) for group, stats in sorted(written.items(), key=lambda keyed: keyed[0])
         ]
         with RecordEntries(by_partition=False) as entries:
             here = entries.place(RecordLocation("", "", 0))

@@ -99,7 +99,7 @@ class OpenedPartitions:
     @property
     def names(self) -> tuple[str, ...]:
         """The partitions, in order of creation."""
-        return tuple(each.name for each in self.partitions)
+        return tuple(partition.name for partition in self.partitions)
 
     @property
     def state(self) -> TableState:
@@ -117,7 +117,7 @@ class BesideWriters:
         """See `IndexBuilder.wanted`."""
         config = state.config
         asked = asked_indexes(self.options, partial(read_definitions, state.storage, config))
-        names = [*wanted_partitions(self.options, config), *(index.full_name(each.name) for index, each in asked)]
+        names = [*wanted_partitions(self.options, config), *(index.full_name(request.name) for index, request in asked)]
         there = {*config.metadata_partitions, *config.metadata_partitions_inflight}
         return tuple(name for name in names if name not in there)
 
@@ -125,24 +125,24 @@ class BesideWriters:
         """See `IndexBuilder.check`."""
         storage, config = state.storage, state.config
         later = {*config.metadata_partitions, *names}
-        asked = {index.full_name(each.name) for index, each in asked_indexes(self.options, dict)}
+        asked = {index.full_name(request.name) for index, request in asked_indexes(self.options, dict)}
         for name in names:
-            found = partition_of(name)
+            partition = partition_of(name)
             why = ""
             if FILES not in config.metadata_partitions and name != FILES:
                 why = (
                     "the table has no metadata table; write to it with hoodie.metadata.enable=true, or make it with "
                     "metadata.rebuild('files')"
                 )
-            elif found is None:
+            elif partition is None:
                 why = "hudi-py does not maintain it"
             elif not maintained_names(storage, config, (name,)) and name not in asked:
                 why = "the table has no definition of such an index; make it with Table.index"
-            elif found.unsupported_by(config):
-                why = f"it needs {found.unsupported_by(config)}"
-            elif found.needs and found.needs not in later:
-                why = f"it needs {found.needs}"
-            elif not config.populates_meta_fields and found.keeps_keys:
+            elif partition.unsupported_by(config):
+                why = f"it needs {partition.unsupported_by(config)}"
+            elif partition.needs and partition.needs not in later:
+                why = f"it needs {partition.needs}"
+            elif not config.populates_meta_fields and partition.keeps_keys:
                 why = (
                     "it is made of record keys in files, which the table does not have "
                     "(hoodie.populate.meta.fields=false)"
@@ -165,7 +165,7 @@ class BesideWriters:
     def stages(self, config: TableConfig, names: Collection[str]) -> list[tuple[str, ...]]:
         """See `IndexBuilder.stages`. Writers derive partition statistics from column statistics, which must be complete
         by then."""
-        later = {each.name for each in maintained(names) if each.needs in names}
+        later = {partition.name for partition in maintained(names) if partition.needs in names}
         stages = [tuple(name for name in names if (name in later) is late) for late in (False, True)]
         return [stage for stage in stages if stage]
 
@@ -199,7 +199,9 @@ class BesideWriters:
         if not own.config.has_completion_times or delta_commit(own_timeline, instant) is not None:
             time = initial_time(own, own_timeline, timeline)
         begin_delta(own, time, BULK_INSERT)
-        groups = {each.name: open_partition(own, time, each, each.file_groups(source)) for each in chosen}
+        groups = {
+            partition.name: open_partition(own, time, partition, partition.file_groups(source)) for partition in chosen
+        }
         complete_delta(own, own_timeline, time, BULK_INSERT, ())
         # only now: writers look for the file groups of what is being built
         config = _store_names(storage, _with_moved(config, chosen))
@@ -208,17 +210,17 @@ class BesideWriters:
 
     def fill(self, opened: OpenedPartitions, check: Callable[[], None]) -> None:
         """See `IndexBuilder.fill`."""
-        for each in opened.partitions:
+        for partition in opened.partitions:
             stats = fill_partition(
                 opened.own,
                 opened.instant,
-                each,
-                opened.groups[each.name],
+                partition,
+                opened.groups[partition.name],
                 opened.source,
                 check=check,
                 ending=opened.ending,
             )
-            opened.written[each.name] = {stat.path for stat in stats}
+            opened.written[partition.name] = {stat.path for stat in stats}
 
     def publish(self, session: TableSession, timeline: Timeline, opened: OpenedPartitions) -> str:
         """See `IndexBuilder.publish`."""
@@ -228,7 +230,11 @@ class BesideWriters:
         why = _why_gone(session, opened) or _why_undone(timeline, opened) or _why_unrecorded(session, timeline, opened)
         if why:
             return why
-        lacking = [each for each in opened.partitions if each.needs and each.needs not in config.metadata_partitions]
+        lacking = [
+            partition
+            for partition in opened.partitions
+            if partition.needs and partition.needs not in config.metadata_partitions
+        ]
         if lacking:
             raise ConfigError(
                 f"Cannot build {lacking[0].name} of {session.storage.uri}: it needs {lacking[0].needs}, which another "
@@ -239,9 +245,9 @@ class BesideWriters:
         if why:
             return why
         grown = timeline.write_completed != opened.source.timeline.write_completed
-        for each in opened.partitions:
-            each.built(opened.source, now if grown else None)
-            definition = each.definition(now)
+        for partition in opened.partitions:
+            partition.built(opened.source, now if grown else None)
+            definition = partition.definition(now)
             if definition is not None:
                 config = put_definition(session.storage, config, definition)
         _store_names(session.storage, _with_moved(config, opened.partitions, built=True))
@@ -256,7 +262,7 @@ class BesideWriters:
         published = {*config.metadata_partitions} if keep_published else set()
         gone = {*names} - published - {FILES}
         kept = {
-            name: tuple(each for each in there if each not in gone) for name, there in _listed_names(config).items()
+            name: tuple(other for other in there if other not in gone) for name, there in _listed_names(config).items()
         }
         if kept != _listed_names(config):
             update_table_config(storage, {name: ",".join(there) for name, there in kept.items()})
@@ -280,13 +286,13 @@ class BesideWriters:
             The table's properties afterwards.
         """
         plans = PendingPlans(session.storage, timeline)
-        for each in plans.of(Action.INDEXING):
-            found, plan = examine(session.storage, timeline, each), plans.indexing(each)
-            if plan is None or found.writer is None or not found.dead(session.settings.heartbeat_expiry_ms):
+        for indexing in plans.of(Action.INDEXING):
+            state, plan = examine(session.storage, timeline, indexing), plans.indexing(indexing)
+            if plan is None or state.writer is None or not state.dead(session.settings.heartbeat_expiry_ms):
                 continue
-            _log.warning("undoing the failed attempt at the indexing %s of %s", each.time, session.storage.uri)
-            self.clear(session, plan.names, each.time)
-            undo_attempt(session.storage, session.layout, each.time, Action.INDEXING)
+            _log.warning("undoing the failed attempt at the indexing %s of %s", indexing.time, session.storage.uri)
+            self.clear(session, plan.names, indexing.time)
+            undo_attempt(session.storage, session.layout, indexing.time, Action.INDEXING)
             session = session.reread()
         return session.config
 
@@ -354,10 +360,10 @@ def fed(session: TableSession, timeline: Timeline, own: TableSession) -> tuple[s
         ConflictError: an indexer of Apache Hudi has announced a partition and not created its file groups yet. If the
             action did not record its changes, the index would lack them for good.
     """
-    found = []
+    names = []
     for name in session.config.metadata_partitions_inflight:
         if listed_groups(own, name):
-            found.append(name)
+            names.append(name)
             continue
         for instant in timeline.pending:
             if instant.action is not Action.INDEXING or instant.state is not State.INFLIGHT:
@@ -370,7 +376,7 @@ def fed(session: TableSession, timeline: Timeline, own: TableSession) -> tuple[s
                     "table; nothing was published: write again",
                     instant=instant.time,
                 )
-    return tuple(found)
+    return tuple(names)
 
 
 def building_only(config: TableConfig, names: Collection[str]) -> TableConfig:
@@ -386,7 +392,7 @@ def _listed_names(config: TableConfig) -> Mapping[str, tuple[str, ...]]:
 
 def _with_moved(config: TableConfig, partitions: Sequence[MetadataPartition], *, built: bool = False) -> TableConfig:
     """Returns the properties with these partitions as those that are being built, or as those that readers use."""
-    moved = {each.name for each in partitions}
+    moved = {partition.name for partition in partitions}
     there, building = (set(names) - moved for names in _listed_names(config).values())
     (there if built else building).update(moved)
     left = ",".join(name for name in config.metadata_partitions_to_make if name not in moved)
@@ -410,7 +416,7 @@ def _why_gone(session: TableSession, opened: OpenedPartitions) -> str:
     if made is None or not made.completed:
         return "the metadata table was rebuilt"
     for name in opened.names:
-        found: set[str] = set()
+        paths: set[str] = set()
         for info in own.storage.list(name):
             base = parse_base_file_name(info.name)
             if base is None:
@@ -418,10 +424,10 @@ def _why_gone(session: TableSession, opened: OpenedPartitions) -> str:
             if base.instant != opened.instant:
                 return f"the partition {name} was compacted"
             if base.write_token.endswith(f"-{opened.ending}"):
-                found.add(info.path)
+                paths.add(info.path)
             else:  # of an attempt that was given up
                 own.storage.delete(info.path)
-        if found != opened.written[name]:
+        if paths != opened.written[name]:
             return f"files of the partition {name} are missing"
     return ""
 
@@ -434,7 +440,9 @@ def _why_undone(timeline: Timeline, opened: OpenedPartitions) -> str:
     for instant in opened.source.timeline.write_completed:
         if instant.time >= start and instant.time not in there:
             return f"the {instant.action.comparable.value} {instant.time} was undone"
-    restores = [each for each in timeline.completed if each.action is Action.RESTORE and each.time not in before]
+    restores = [
+        restore for restore in timeline.completed if restore.action is Action.RESTORE and restore.time not in before
+    ]
     return f"the table was restored by {restores[0].time}" if restores else ""
 
 
@@ -453,10 +461,10 @@ def _why_unrecorded(session: TableSession, timeline: Timeline, opened: OpenedPar
             recorded = read_commit_metadata(own.storage, own_timeline.layout, delta)
             fed = {*recorded.extra.get(FED, "").split(","), *(stat.partition_path for stat in recorded.stats)}
         commit = read_commit_metadata(session.storage, timeline.layout, instant)
-        for each in opened.partitions:
-            if each.name not in fed and each.changed_by(commit):
+        for partition in opened.partitions:
+            if partition.name not in fed and partition.changed_by(commit):
                 what = f"{instant.action.comparable.value} {instant.time}"
-                return f"the {what} does not know of the partition {each.name}"
+                return f"the {what} does not know of the partition {partition.name}"
     return ""
 
 
@@ -469,16 +477,16 @@ def _why_outdated(opened: OpenedPartitions, now: TableSource) -> str:
     if now.schema_json == opened.source.schema_json or not now.schema_json:
         return ""
     schema = resolve_table_schema(now)
-    short = [each.name for each in opened.partitions if not each.survives_evolution]
+    short = [partition.name for partition in opened.partitions if not partition.survives_evolution]
     if schema is not None and schema.evolves_on_read and short:
         raise ConfigError(
             f"Cannot build {', '.join(short)} of {now.storage.uri}: the schema of the table evolves on read since, and "
             "records that name columns would be wrong; drop the plan"
         )
-    before, after = (arrow_schema(json.loads(each.schema_json or "{}")) for each in (opened.source, now))
-    for each in opened.partitions:
-        if isinstance(each, NamedIndex):
-            column = ".".join(source_fields(now.definitions, each.name) or ())
-            if each.outdated_by(type_at(before, column), type_at(after, column)):
+    before, after = (arrow_schema(json.loads(source.schema_json or "{}")) for source in (opened.source, now))
+    for partition in opened.partitions:
+        if isinstance(partition, NamedIndex):
+            column = ".".join(source_fields(now.definitions, partition.name) or ())
+            if partition.outdated_by(type_at(before, column), type_at(after, column)):
                 return f"the type of {column} has changed"
     return ""

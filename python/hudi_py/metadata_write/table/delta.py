@@ -254,10 +254,10 @@ def listed_groups(own: TableSession, partition: str) -> list[FileSlice]:
     logs: dict[tuple[FileId, str], list[LogFile]] = {}
     for info in own.storage.list(partition):
         base, log = parse_base_file_name(info.name), parse_log_file_name(info.name)
-        found = base or log
-        if found is None:
+        parsed = base or log
+        if parsed is None:
             continue
-        newest[found.file_id] = max(newest.get(found.file_id, ""), found.instant)
+        newest[parsed.file_id] = max(newest.get(parsed.file_id, ""), parsed.instant)
         if log is not None:
             logs.setdefault((log.file_id, log.instant), []).append(LogFile(partition_folder(partition), log, info.size))
     return [
@@ -287,18 +287,18 @@ class _Groups:
             else:
                 slices = self._view.latest_slices_for_write(partition_folder(partition))
             self._found[partition] = dict(numbered_groups(self._own.storage.uri, partition, slices))
-        found = self._found[partition]
+        by_prefix = self._found[partition]
         known = partition_of(partition)
         assert known is not None
         wanted = prefix or known.file_id_prefix
-        if wanted not in found:
+        if wanted not in by_prefix:
             if prefix is None:
                 raise CorruptFileError(
                     f"Cannot write to partition '{partition}' of the metadata table at {self._own.storage.uri}: it has "
                     "no file groups; rebuild the partition"
                 )
-            found[wanted] = self._make_groups(partition, wanted)
-        return wanted, len(found[wanted])
+            by_prefix[wanted] = self._make_groups(partition, wanted)
+        return wanted, len(by_prefix[wanted])
 
     def slice_of(self, key: GroupKey) -> FileSlice:
         partition, prefix, number = key

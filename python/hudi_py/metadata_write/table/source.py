@@ -67,10 +67,10 @@ class TableSource(TableState):
         for the same columns."""
         listed = list(files)
         new = [file for file in listed if file not in self._written]
-        found = dict(ranges_of_files(self.storage, new, columns, sidecars=sidecars))
-        if len(self._written) + len(found) <= _MAX_FILES:
-            self._written.update(found)
-        return [(file, found[file] if file in found else self._written[file]) for file in listed]
+        ranges = dict(ranges_of_files(self.storage, new, columns, sidecars=sidecars))
+        if len(self._written) + len(ranges) <= _MAX_FILES:
+            self._written.update(ranges)
+        return [(file, ranges[file] if file in ranges else self._written[file]) for file in listed]
 
     @cached_property
     def metadata(self) -> MetadataTable | None:
