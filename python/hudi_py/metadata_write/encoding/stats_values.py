@@ -172,17 +172,17 @@ def _wrap_bounds(
         for kind in types:
             of_kind = pa.array(kinds == kind)
             slot = pc.struct_field(bounds, slot_of(kind))
-            members = pc.if_else(of_kind, slot, pa.scalar(None, slot.type))
+            wrapped = pc.if_else(of_kind, slot, pa.scalar(None, slot.type))
             if kind is ValueType.DECIMAL:
-                members = _to_decimals(members, details, inner.type)
+                wrapped = _to_decimals(wrapped, details, inner.type)
             elif wrapper == "BooleanWrapper":
-                members = pc.not_equal(members, 0)
+                wrapped = pc.not_equal(wrapped, 0)
             elif pa.types.is_floating(inner.type):
                 # Apache Hudi 1.2.0 treats a NaN bound as less than all numbers
-                members = pc.if_else(pc.is_nan(members), pa.scalar(float("inf")), members).cast(inner.type)
+                wrapped = pc.if_else(pc.is_nan(wrapped), pa.scalar(float("inf")), wrapped).cast(inner.type)
             elif slot.type != inner.type:
-                members = members.cast(inner.type)
-            values = members if values is None else pc.if_else(of_kind, members, values)
+                wrapped = wrapped.cast(inner.type)
+            values = wrapped if values is None else pc.if_else(of_kind, wrapped, values)
         assert values is not None
         there = values.is_valid()
         present |= there.to_numpy(zero_copy_only=False)
