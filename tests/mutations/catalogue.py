@@ -182,8 +182,8 @@ MUTATIONS: Final = (
     Mutation(
         "index: a key counts where a log has deleted it, too, though another file group has it",
         CORE + "write/index/base_files.py",
-        "unsure = each.keys if every else each.keys[counts[each.keys] > 1]",
-        "unsure = each.keys if every else each.keys[:0]",
+        "unsure = keys_found.keys if every else keys_found.keys[counts[keys_found.keys] > 1]",
+        "unsure = keys_found.keys if every else keys_found.keys[:0]",
         "tests/unit/write/test_index.py",
     ),
     Mutation(

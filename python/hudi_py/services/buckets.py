@@ -96,7 +96,9 @@ def rescale_buckets(
     """
     session = context.session.reread()
     storage, config, seen = session.storage, session.config, session.timeline()
-    known = tuple((each.instant, each.rules.expressions, each.rules.default) for each in all_rules(storage, seen))
+    known = tuple(
+        (stored.instant, stored.rules.expressions, stored.rules.default) for stored in all_rules(storage, seen)
+    )
     if not expressions:
         return BucketReport(_SERVICE, None, reason="no rules are given", rules=known)
     options = _with_bucket_index(context.options, config.name, buckets)
@@ -114,8 +116,8 @@ def rescale_buckets(
             if (count := buckets_by_rule(rules, path)) != before.buckets_in(path)
         ]
         view.lister.prefetch([path for path, _ in changed])
-        found = {str(path): view.latest_slices_for_write(path) for path, _ in changed}
-        groups = {path: [str(slice_.file_id) for slice_ in slices] for path, slices in found.items() if slices}
+        slices_by_path = {str(path): view.latest_slices_for_write(path) for path, _ in changed}
+        groups = {path: [str(slice_.file_id) for slice_ in slices] for path, slices in slices_by_path.items() if slices}
         by_rules = replace(before, count=rules.default, rules=rules, rules_to_store=False)
         settings = replace(settings, index=replace(settings.index, buckets=by_rules))
         return _Rescaling(groups, settings, rules, tuple((str(path), count) for path, count in changed))

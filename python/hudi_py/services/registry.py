@@ -100,7 +100,7 @@ SERVICES: Final[Mapping[str, Service[Any]]] = {
 _FIRST: Final = (CLEAN, ARCHIVE)
 AFTER_COMMIT: Final[Sequence[Service[Any]]] = (
     *_FIRST,
-    *(each for each in SERVICES.values() if each.after_commit is not None and each not in _FIRST),
+    *(service for service in SERVICES.values() if service.after_commit is not None and service not in _FIRST),
 )
 """Services that follow commits, in Apache Hudi's order (`BaseHoodieWriteClient.mayBeCleanAndArchive`,
 `BaseHoodieTableServiceClient.runTableServicesInline`, 1.2.0)."""
@@ -159,7 +159,7 @@ def check_call(
     given = {key: value for key, value in (arguments or {}).items() if value is not None}
     for argument in given:
         if argument not in known:
-            takers = [each.name for each in SERVICES.values() if argument in {own.name for own in each.arguments}]
+            takers = [other.name for other in SERVICES.values() if argument in {own.name for own in other.arguments}]
             raise ConfigError(
                 f"Cannot run the service {name} with {argument}: "
                 + (f"only {', '.join(takers)} takes this argument; " if takers else "")

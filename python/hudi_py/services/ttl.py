@@ -201,8 +201,8 @@ def _with_milliseconds(time: str) -> str:
 def _creation_times(view: FileSystemView, paths: Sequence[PartitionPath]) -> dict[PartitionPath, str]:
     """Returns the instant of the first write to each partition, from the partition's metafile."""
     state = view.state
-    found = when_remote(state.storage, lambda path: creation_time(state.storage, state.config, path), paths)
-    return {path: time for path, time in zip(paths, found, strict=True) if time is not None}
+    times = when_remote(state.storage, lambda path: creation_time(state.storage, state.config, path), paths)
+    return {path: time for path, time in zip(paths, times, strict=True) if time is not None}
 
 
 def _last_writes(view: FileSystemView, paths: Sequence[PartitionPath], since: str) -> dict[PartitionPath, str]:

@@ -220,8 +220,8 @@ class PlannedAction(RunningAction):
             done = self._lock_action(table).completed
             if done is not None:
                 completion = table.session.completion_shown(done.completion_time)
-                found = read_commit_metadata(storage, table.timeline.layout, done)
-                return CommitResult(self.instant, completion), found
+                stored = read_commit_metadata(storage, table.timeline.layout, done)
+                return CommitResult(self.instant, completion), stored
             self.check_owner(table)
             scope = WriteScope.of(self.instant, table.timeline.pin_before(self.instant), metadata, table.config)
             table.session.conflicts.check_plan(table, scope)

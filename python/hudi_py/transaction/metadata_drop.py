@@ -145,7 +145,11 @@ def _clear_definitions(storage: Storage, config: TableConfig, kept: Collection[s
     except ValueError as error:
         raise CorruptFileError(f"Cannot read the index definitions {path}: {error}; expected JSON") from error
     definitions = content.get("indexDefinitions") if isinstance(content, dict) else None
-    left = {name: each for name, each in definitions.items() if name in kept} if isinstance(definitions, dict) else {}
+    left = (
+        {name: definition for name, definition in definitions.items() if name in kept}
+        if isinstance(definitions, dict)
+        else {}
+    )
     if definitions and left != definitions:
         storage.put(path, json.dumps({**content, "indexDefinitions": left}, indent=2).encode())
 

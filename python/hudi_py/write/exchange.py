@@ -267,7 +267,7 @@ def parcels(to: str, kind: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:
     step = max(_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
     for batch in rows.combine_chunks().to_batches(max_chunksize=step):
         yield pa.RecordBatch.from_arrays(
-            [pa.array([each]) for each in (to, kind, batch.serialize().to_pybytes())], schema=PARCELS
+            [pa.array([value]) for value in (to, kind, batch.serialize().to_pybytes())], schema=PARCELS
         )
 
 

@@ -148,8 +148,8 @@ def measure(
     for row in counts:
         path, rows = PartitionPath(row["path"]), row["rows"]
         slices = transaction.view.latest_slices(path) if not operation.overwrites else ()
-        each = [slice_.size if rewrites else MEGABYTE for slice_ in slices]
-        touched = sum(each) * min(rows, len(each)) // max(len(each), 1)
+        costs = [slice_.size if rewrites else MEGABYTE for slice_ in slices]
+        touched = sum(costs) * min(rows, len(costs)) // max(len(costs), 1)
         parts = 0 if in_place else -(-rows // most)
         more = {"parts": parts, "record_size": size, "index_groups": groups, "work": touched + rows * size}
         measured.append({**row, **more})

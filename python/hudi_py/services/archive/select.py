@@ -82,9 +82,9 @@ def select_instants(timeline: Timeline, options: Options, facts: ArchiveConstrai
     """
     low, high = _numbers_to_keep(timeline, options)
     if facts.has_metadata_table and facts.metadata_compaction is None:
-        found, _ = _commits_to_archive(timeline, options, facts, low, high)
+        archivable, _ = _commits_to_archive(timeline, options, facts, low, high)
         late = f"the metadata table has not been compacted yet ({indexes_config.METADATA_COMPACT_DELTA_COMMITS.key})"
-        return Selection((), late if found else _describe_few(timeline, high))
+        return Selection((), late if archivable else _describe_few(timeline, high))
     commits, reason = _commits_to_archive(timeline, options, facts, low, high)
     if timeline.layout.has_completion_times:
         others = [

@@ -143,7 +143,9 @@ def archived_after(state: TableState, time: InstantTime) -> list[ArchivedInstant
         state.config,
         ArchiveQuery(
             since=time,
-            chosen=lambda each: each.action in WRITE_ACTIONS and each.time > time and each.time not in active,
+            chosen=lambda instant: (
+                instant.action in WRITE_ACTIONS and instant.time > time and instant.time not in active
+            ),
         ),
     )
 
@@ -372,7 +374,7 @@ def _file_ids(storage: Storage, partition: str) -> frozenset[str]:
     """Lists the file groups that have a base, log or change data file in a partition, whoever wrote it."""
     names = (info.name for info in storage.list(partition))
     parts = (split_log_name(name) if name[:1] == "." else split_base_name(name) for name in names)
-    return frozenset(found[0] for found in parts if found is not None)
+    return frozenset(part[0] for part in parts if part is not None)
 
 
 def _archive_if_due(context: ServiceContext, state: TableState) -> ServiceReport | None:

@@ -79,7 +79,7 @@ def planned(ring: HashRing, sizes: Mapping[int, int], limits: BucketLimits) -> R
         chain = _neighbours_to_merge(number, small, len(ring.ends), surplus, limits.merge_below)
         if len(chain) > 1:
             surplus -= len(chain) - 1
-            small = {each: size for each, size in small.items() if each not in chain}
+            small = {bucket: size for bucket, size in small.items() if bucket not in chain}
             merged.append(tuple(chain))
     return Resizing(tuple(split), tuple(merged)) if split or merged else None
 

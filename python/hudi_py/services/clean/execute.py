@@ -75,8 +75,8 @@ def delete_files(
     for file in files:
         if file not in sizes:
             by_partition[file[0]].append(file)
-    for found in when_remote(storage, lambda each: _sizes_in(storage, *each), by_partition.items()):
-        sizes.update(found)
+    for sizes_in_folder in when_remote(storage, lambda folder: _sizes_in(storage, *folder), by_partition.items()):
+        sizes.update(sizes_in_folder)
     existing = [file for file in files if file in sizes]
     if isinstance(storage, BulkStorage):
         try:

@@ -190,7 +190,7 @@ def load_guards(storage: Storage, timeline: Timeline) -> Guards:
             group = (operation.partition_path, operation.file_id)
             compacting[group] = min(operation.base_instant, compacting.get(group, operation.base_instant))
     for instant in plans.clusterings:
-        found = plans.clustering(instant)
-        for slice_ in found.slices if found is not None else ():
+        clustering_plan = plans.clustering(instant)
+        for slice_ in clustering_plan.slices if clustering_plan is not None else ():
             clustering.update((slice_.partition_path, name) for name in slice_.files)
     return Guards(tuple(instant.time for instant in savepoints), frozenset(names), compacting, frozenset(clustering))

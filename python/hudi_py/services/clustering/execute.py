@@ -44,8 +44,8 @@ def sample_keys(order: RowOrder, rows: Iterable[pa.RecordBatch]) -> KeySample:
     keys: list[Key] = []
     step, skip = 1, 0
     for batch in rows:
-        found = order.keys(batch)
-        table = pa.RecordBatch.from_arrays([*found.values()], names=[*found])
+        columns = order.keys(batch)
+        table = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
         for row in range(skip, batch.num_rows, step):
             keys.append(key_of(table, row, table.schema.names))
         skip = (skip - batch.num_rows) % step

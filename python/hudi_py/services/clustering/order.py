@@ -154,8 +154,8 @@ def _text_prefixes(column: pa.Array) -> Longs:
     lengths = np.diff(offsets)
     places = np.arange(_PREFIX) - (_PREFIX - lengths)[:, None]
     padded = np.concatenate([data, np.zeros(1, np.uint8)])
-    found = padded[np.where(places >= 0, offsets[:-1, None] + places, len(data))]
-    return np.ascontiguousarray(found).view(">i8").reshape(-1).astype(np.int64)
+    prefixes = padded[np.where(places >= 0, offsets[:-1, None] + places, len(data))]
+    return np.ascontiguousarray(prefixes).view(">i8").reshape(-1).astype(np.int64)
 
 
 def _fill_nulls(column: pa.Array, null: float) -> npt.NDArray[Any]:

@@ -59,8 +59,8 @@ def plan_clustering(
     groups: list[ClusteringGroup] = []
     max_groups = options.get(config.MAX_GROUPS)
     for path in sorted(chosen):
-        found = [slice_ for slice_ in view.latest_slices(PartitionPath(path)) if (path, slice_.file_id) not in busy]
-        packed, cut = _pack_groups(options, candidates(options, found, default_size), default_size)
+        current = [slice_ for slice_ in view.latest_slices(PartitionPath(path)) if (path, slice_.file_id) not in busy]
+        packed, cut = _pack_groups(options, candidates(options, current, default_size), default_size)
         new = [planned_group(view.state.storage, slices, count, default_size) for slices, count in packed]
         if cut or len(groups) + len(new) > max_groups:
             missing.append(path)
@@ -86,28 +86,28 @@ def choose_partitions(options: Options, partitions: Sequence[str], hour: int) ->
         ConfigError: the options skip more partitions than there are, or the regular expression is not valid.
     """
     selected, regex = options.get(config.PARTITIONS), options.get(config.PARTITION_REGEX)
-    found = list(partitions)
+    chosen = list(partitions)
     if selected:
-        found = [path for path in dict.fromkeys(selected) if path in partitions]
+        chosen = [path for path in dict.fromkeys(selected) if path in partitions]
     elif regex:
-        found = matching(regex, found, options.name_of(config.PARTITION_REGEX), whole=True)
-    mode, kept = options.get(config.FILTER_MODE), found
+        chosen = matching(regex, chosen, options.name_of(config.PARTITION_REGEX), whole=True)
+    mode, kept = options.get(config.FILTER_MODE), chosen
     if mode == "RECENT_DAYS":
         skipped, wanted = options.get(config.SKIPPED_PARTITIONS), options.get(config.LOOKBACK_PARTITIONS)
-        if skipped > len(found):
+        if skipped > len(chosen):
             raise ConfigError(
                 f"Cannot plan a clustering that skips the latest {skipped} partitions "
-                f"({config.SKIPPED_PARTITIONS.key}): there are {len(found)}"
+                f"({config.SKIPPED_PARTITIONS.key}): there are {len(chosen)}"
             )
-        newest = sorted(found, reverse=True)
+        newest = sorted(chosen, reverse=True)
         kept = newest[skipped : skipped + wanted if wanted else None]
         return kept, newest[:skipped]  # older ones are never clustered
     elif mode == "SELECTED_PARTITIONS":
         first, last = options.get(config.BEGIN_PARTITION), options.get(config.END_PARTITION)
-        return [path for path in found if (first is None or path >= first) and (last is None or path <= last)], []
+        return [path for path in chosen if (first is None or path >= first) and (last is None or path <= last)], []
     elif mode == "DAY_ROLLING":
-        kept = [path for number, path in enumerate(sorted(found)) if number % 24 == hour]
-    return kept, [path for path in found if path not in kept]
+        kept = [path for number, path in enumerate(sorted(chosen)) if number % 24 == hour]
+    return kept, [path for path in chosen if path not in kept]
 
 
 def candidates(options: Options, slices: Sequence[FileSlice], default_size: int) -> list[FileSlice]:
@@ -143,7 +143,9 @@ def _pack_groups(
             room = max_bytes
         groups[-1].append(slice_)
         room -= size
-    counted = [(group, -(-sum(_size_of(each, default_size) for each in group) // target)) for group in groups if group]
+    counted = [
+        (group, -(-sum(_size_of(member, default_size) for member in group) // target)) for group in groups if group
+    ]
     single = options.get(config.SINGLE_GROUPS)
     return [(group, count) for group, count in counted if single or len(group) > 1 or count > 1], cut
 

@@ -124,14 +124,14 @@ def choose_operations(
             chosen = sorted(kept, key=lambda operation: -int(operation.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0)))
         elif name == "LogFileNumBasedCompactionStrategy":
             few = [operation for operation in chosen if len(operation.log_files) < fewest_logs]
-            missing |= dict.fromkeys(each.partition_path for each in few)
+            missing |= dict.fromkeys(operation.partition_path for operation in few)
             kept = [operation for operation in chosen if len(operation.log_files) >= fewest_logs]
-            chosen = sorted(kept, key=lambda each: -len(each.log_files))
+            chosen = sorted(kept, key=lambda operation: -len(operation.log_files))
         elif name in ("BoundedPartitionAwareCompactionStrategy", "UnBoundedPartitionAwareCompactionStrategy"):
             bounded = name.startswith("Bounded")
-            chosen = [each for each in chosen if _is_recent(each.partition_path, days, today) == bounded]
+            chosen = [operation for operation in chosen if _is_recent(operation.partition_path, days, today) == bounded]
             if bounded:
-                chosen.sort(key=lambda each: _parse_day(each.partition_path), reverse=True)
+                chosen.sort(key=lambda operation: _parse_day(operation.partition_path), reverse=True)
         if name in BOUNDED_IO and name != "BoundedPartitionAwareCompactionStrategy":
             chosen, left = _within_target(chosen, options.get(config.TARGET_IO_MB))
             missing |= dict.fromkeys(left)
@@ -205,8 +205,8 @@ def plan_compaction(
         ConfigError: the strategy works by days, and the path of a partition is not a date.
     """
     chosen = choose_partitions(options, partitions, today)
-    found = operations_of(view, chosen, scope)
-    operations, missing = choose_operations(options, found, today)
+    candidates = operations_of(view, chosen, scope)
+    operations, missing = choose_operations(options, candidates, today)
     return CompactionPlan(tuple(operations), missing if records_missing else ())
 
 
@@ -340,7 +340,9 @@ def _codec_of(action: Action) -> PlanCodec[CompactionPlan, CompactionOperation]:
         encode=partial(encode_compaction_plan, log_compaction=action is Action.LOG_COMPACTION),
         units=lambda plan: plan.operations,
         with_units=lambda plan, operations: replace(plan, operations=operations),
-        files=lambda each: ((each.partition_path, name) for name in (each.base_file, *each.log_files) if name),
+        files=lambda operation: (
+            (operation.partition_path, name) for name in (operation.base_file, *operation.log_files) if name
+        ),
         rows=compaction_rows,
     )
 

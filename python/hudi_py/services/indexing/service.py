@@ -202,7 +202,7 @@ class Indexing:
         builder = _find_builder(context)
         context.progress.phase("planning the indexing")
         with context.locked("plan an indexing") as table:
-            if any(each.time == instant for each in table.plans.of(Action.INDEXING)):
+            if any(pending.time == instant for pending in table.plans.of(Action.INDEXING)):
                 yield table, Scheduled(instant)
                 return
             if self.first is not None:
@@ -223,11 +223,11 @@ class Indexing:
         self, builder: IndexBuilder[Any], state: TableState, plans: PendingPlans
     ) -> tuple[tuple[str, ...], str]:
         """Returns the partitions of a new plan, or why there are none."""
-        given = tuple(name for each in self.partitions.split(",") if (name := each.strip()))
+        given = tuple(name for part in self.partitions.split(",") if (name := part.strip()))
         names = given or builder.wanted(state)
         if not _find_upto(state.timeline):
             return (), "the table has no commits; the next write makes what it asks for"
-        planned = {name: each.time for each in plans.of(Action.INDEXING) for name in _find_names(plans, each)}
+        planned = {name: pending.time for pending in plans.of(Action.INDEXING) for name in _find_names(plans, pending)}
         there = {*state.config.metadata_partitions, *state.config.metadata_partitions_inflight}
         left = tuple(name for name in names if name not in there and name not in planned)
         if not left:
@@ -245,39 +245,39 @@ class Indexing:
         not executing the plan then."""
         builder = _find_builder(context)
         plan = _read_index_plan(table, instant)
-        found = LockedAction(table, instant, Action.INDEXING).check_pending()
-        fresh = found.state is State.REQUESTED and _find_owner(table, found) is None
-        left, table = self._find_left(builder, table, found, plan)
+        indexing = LockedAction(table, instant, Action.INDEXING).check_pending()
+        fresh = indexing.state is State.REQUESTED and _find_owner(table, indexing) is None
+        left, table = self._find_left(builder, table, indexing, plan)
         begun = PlannedAction.begin(table, instant, Action.INDEXING, local=self.local)
         on_failure.callback(begun.end)
         if fresh and not left:
             begun.end()
-            return IndexingWork(begun.attempt, plan, removed=_drop_files(table, found))
+            return IndexingWork(begun.attempt, plan, removed=_drop_files(table, indexing))
         return IndexingWork(begun.attempt, plan, tuple(builder.stages(table.config, left)))
 
     def _find_left(
-        self, builder: IndexBuilder[Any], table: LockedTable, found: Instant, plan: IndexPlan
+        self, builder: IndexBuilder[Any], table: LockedTable, indexing: Instant, plan: IndexPlan
     ) -> tuple[tuple[str, ...], LockedTable]:
         """Removes what earlier attempts at a plan made. Returns the partitions left to build, and the table then."""
         if not plan.partitions:
             raise ConfigError(
-                f"Cannot run the indexing {found.time} of {table.storage.uri}: its plan names no partitions; drop it "
-                "with unschedule",
-                instant=found.time,
+                f"Cannot run the indexing {indexing.time} of {table.storage.uri}: its plan names no partitions; drop "
+                "it with unschedule",
+                instant=indexing.time,
             )
-        ours = _find_owner(table, found) is not None
-        if found.state is State.INFLIGHT or ours:
-            check_over(table, found, plan.names, "run")
+        ours = _find_owner(table, indexing) is not None
+        if indexing.state is State.INFLIGHT or ours:
+            check_over(table, indexing, plan.names, "run")
         # Apache Hudi publishes partitions before they have caught up, and readers must not use those of a dead attempt
-        trusted = found.state is State.REQUESTED or ours
+        trusted = indexing.state is State.REQUESTED or ours
         published = {*table.config.metadata_partitions} if trusted else set()
         left = tuple(name for name in plan.names if name not in published)
         for other in table.plans.of(Action.INDEXING):
             theirs = _find_names(table.plans, other)
-            if other.time != found.time and other.state is State.INFLIGHT and {*theirs} & {*left}:
-                check_over(table, other, theirs, f"run the indexing {found.time}, as long as there is")
+            if other.time != indexing.time and other.state is State.INFLIGHT and {*theirs} & {*left}:
+                check_over(table, other, theirs, f"run the indexing {indexing.time}, as long as there is")
         builder.check(table, left)
-        builder.clear(table.session, plan.names, found.time, keep_published=trusted)
+        builder.clear(table.session, plan.names, indexing.time, keep_published=trusted)
         return left, table.reread()
 
     def _build_stage(
@@ -336,7 +336,11 @@ class Indexing:
         while True:
             with consistent(context.session, purpose) as table:
                 running.check_owner(table)
-                living = [each for each in table.timeline.pending if _changes_files(each) and _is_foreign(table, each)]
+                living = [
+                    pending
+                    for pending in table.timeline.pending
+                    if _changes_files(pending) and _is_foreign(table, pending)
+                ]
                 if not living:
                     yield table
                     return
@@ -357,8 +361,8 @@ class Indexing:
 
 def _is_foreign(table: LockedTable, instant: Instant) -> bool:
     """Returns whether another engine may be executing a pending action."""
-    found = examine(table.storage, table.timeline, instant)
-    return found.writer is None and not found.dead(table.session.settings.heartbeat_expiry_ms)
+    state = examine(table.storage, table.timeline, instant)
+    return state.writer is None and not state.dead(table.session.settings.heartbeat_expiry_ms)
 
 
 def _changes_files(instant: Instant) -> bool:
@@ -381,16 +385,16 @@ class PendingIndexing:
 def pending_indexings(state: TableState) -> list[PendingIndexing]:
     """Returns the plans that are not completed, oldest first."""
     plans = PendingPlans(state.storage, state.timeline)
-    return [PendingIndexing(each.time, _find_names(plans, each)) for each in plans.of(Action.INDEXING)]
+    return [PendingIndexing(pending.time, _find_names(plans, pending)) for pending in plans.of(Action.INDEXING)]
 
 
-def check_over(table: LockedTable, found: Instant, names: Sequence[str], purpose: str) -> None:
+def check_over(table: LockedTable, indexing: Instant, names: Sequence[str], purpose: str) -> None:
     """Raises ConflictError, whose message begins with "Cannot <purpose>", if a process is executing a plan.
 
     Apache Hudi has no heartbeat for it: besides the plan's files, those that it writes show that it is alive.
     """
-    check_dead(table.session, table.timeline, found, purpose)
-    if _find_owner(table, found) is not None:
+    check_dead(table.session, table.timeline, indexing, purpose)
+    if _find_owner(table, indexing) is not None:
         return
     expiry_ms = table.session.settings.heartbeat_expiry_ms
     newest = max(
@@ -398,42 +402,42 @@ def check_over(table: LockedTable, found: Instant, names: Sequence[str], purpose
     )
     if now_ms() - newest <= expiry_ms:
         raise ConflictError(
-            f"Cannot {purpose} the indexing {found.time} of {table.storage.uri}: another engine is running it, and "
+            f"Cannot {purpose} the indexing {indexing.time} of {table.storage.uri}: another engine is running it, and "
             f"wrote to {', '.join(names)} {(now_ms() - newest) / 1000:.0f} s ago; wait until it is done (a dead "
             f"one counts as failed after {expiry_ms / 1000:.0f} s)",
-            instant=found.time,
+            instant=indexing.time,
         )
 
 
-def drop_plan(table: LockedTable, found: Instant) -> None:
+def drop_plan(table: LockedTable, indexing: Instant) -> None:
     """Removes a pending plan that no process is executing, and what was built of it. The table lock must be held."""
     builder = table.session.metadata.builder
-    plan = table.plans.indexing(found)
+    plan = table.plans.indexing(indexing)
     if builder is not None and plan is not None and plan.partitions:
-        ours = _find_owner(table, found) is not None
-        begun = found.state is State.INFLIGHT or ours
+        ours = _find_owner(table, indexing) is not None
+        begun = indexing.state is State.INFLIGHT or ours
         if begun:
-            check_over(table, found, plan.names, "unschedule")
+            check_over(table, indexing, plan.names, "unschedule")
         trusted = ours or not begun
         building = set(plan.names) - ({*table.config.metadata_partitions} if trusted else set())
         if begun:
-            builder.clear(table.session, plan.names, found.time, keep_published=trusted)
-        plans = [each for each in table.plans.of(Action.INDEXING) if each.time != found.time]
-        others = {name for each in plans for name in _find_names(table.plans, each)}
+            builder.clear(table.session, plan.names, indexing.time, keep_published=trusted)
+        plans = [other for other in table.plans.of(Action.INDEXING) if other.time != indexing.time]
+        others = {name for other in plans for name in _find_names(table.plans, other)}
         builder.forget(table.session.reread(), building - others)
-    _drop_files(table, found)
+    _drop_files(table, indexing)
 
 
-def _find_owner(table: LockedTable, found: Instant) -> WriterIdentity | None:
+def _find_owner(table: LockedTable, indexing: Instant) -> WriterIdentity | None:
     """Returns the process of hudi-py that works or last worked on a plan."""
-    return holder(table.storage, table.session.layout, found.time, Action.INDEXING)
+    return holder(table.storage, table.session.layout, indexing.time, Action.INDEXING)
 
 
-def _drop_files(table: LockedTable, found: Instant) -> str:
+def _drop_files(table: LockedTable, indexing: Instant) -> str:
     """Removes the files of a plan. Returns what to say of it."""
-    forget_write(table.storage, found.time)
-    remove_pending(table.storage, table.timeline.layout, found.time, Action.INDEXING)
-    return f"the indexing {found.time} was removed: the table has all of its partitions"
+    forget_write(table.storage, indexing.time)
+    remove_pending(table.storage, table.timeline.layout, indexing.time, Action.INDEXING)
+    return f"the indexing {indexing.time} was removed: the table has all of its partitions"
 
 
 def _find_builder(context: ServiceContext) -> IndexBuilder[Any]:
@@ -458,8 +462,8 @@ def _find_names(plans: PendingPlans, instant: Instant) -> tuple[str, ...]:
 
 def _find_upto(timeline: Timeline) -> str:
     """Returns the newest completed write before all pending ones (`getContiguousCompletedWriteTimeline`), or ""."""
-    first = min((each.time for each in timeline.pending if _changes_files(each)), default="~")
-    return max((each.time for each in timeline.write_completed if each.time < first), default="")
+    first = min((pending.time for pending in timeline.pending if _changes_files(pending)), default="~")
+    return max((write.time for write in timeline.write_completed if write.time < first), default="")
 
 
 def _plan_rows(names: Collection[str]) -> tuple[Mapping[str, Any], ...]:
@@ -470,9 +474,9 @@ def _find_due(context: ServiceContext, _: TableState) -> Due | None:
     """Returns what is to build; None without the option, as writes make what they ask for then."""
     if not context.options.get(config.INDEX_ASYNC) or context.session.metadata.builder is None:
         return None
-    found = Indexing().preview(context)
-    names = ", ".join(str(row["partition"]).rpartition("/")[2] for row in found.rows)
-    return Due("indexing", bool(found.rows), f"{names} to build" if found.rows else found.reason)
+    preview = Indexing().preview(context)
+    names = ", ".join(str(row["partition"]).rpartition("/")[2] for row in preview.rows)
+    return Due("indexing", bool(preview.rows), f"{names} to build" if preview.rows else preview.reason)
 
 
 INDEXING: Final = Service(

@@ -149,7 +149,9 @@ class MovingService(
 
     def planned(self, plans: PendingPlans) -> list[Instant]:
         """See `PlannedService.planned`. Clusterings whose plans the codec does not decode belong to other services."""
-        return [each for each in plans.of(Action.CLUSTERING) if plans.decoded(each, self.codec.decode) is not None]
+        return [
+            instant for instant in plans.of(Action.CLUSTERING) if plans.decoded(instant, self.codec.decode) is not None
+        ]
 
     def locked(self, context: ServiceContext, purpose: str) -> AbstractContextManager[LockedTable]:
         """See `RewritingService.locked`. Refuses if there is a failed write."""
@@ -217,10 +219,10 @@ class MovingService(
         """Returns the file slices of the units to shuffle."""
         assert work.settings is not None
         return [
-            UnitPart(number, place, (each.partition_path, each.file_id))
+            UnitPart(number, place, (slice_.partition_path, slice_.file_id))
             for number, unit in enumerate(self._units_of(context, work))
             if self.shuffles(work.settings, unit)
-            for place, each in enumerate(unit.slices)
+            for place, slice_ in enumerate(unit.slices)
         ]
 
     def sampled(
@@ -241,10 +243,10 @@ class MovingService(
         self, context: ServiceContext, work: PlannedWork[Settings], samples: Sequence[tuple[int, Sample]]
     ) -> dict[int, Bounds]:
         """Computes how to divide the rows of each unit, from the samples of its parts."""
-        units, found = self._units_of(context, work), defaultdict(list)
+        units, samples_by_unit = self._units_of(context, work), defaultdict(list)
         for number, sample in samples:
-            found[number].append(sample)
-        return {number: self.bounds(units[number], some) for number, some in found.items()}
+            samples_by_unit[number].append(sample)
+        return {number: self.bounds(units[number], some) for number, some in samples_by_unit.items()}
 
     def read_parts(
         self,
@@ -300,7 +302,7 @@ def joined(parts: Iterable[UnitPart], outcomes: Iterable[UnitOutcome]) -> list[U
         groups[part.unit].append(part.group)
     for outcome in outcomes:
         stats[outcome.task] += outcome.stats
-    return [UnitOutcome(unit, tuple(stats[unit]), tuple(found)) for unit, found in groups.items()]
+    return [UnitOutcome(unit, tuple(stats[unit]), tuple(replaced)) for unit, replaced in groups.items()]
 
 
 class UnitFiles(Generic[Settings]):

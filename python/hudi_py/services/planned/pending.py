@@ -45,7 +45,7 @@ def plan_report(state: TableState) -> pa.Table:
     plans_of_services = [(instant, service) for service in services for instant in service.planned(plans)]
     rows = [
         {"service": service.name, "instant": instant.time, "state": instant.state.name, **row}
-        for instant, service in sorted(plans_of_services, key=lambda each: each[0].sort_key)
+        for instant, service in sorted(plans_of_services, key=lambda entry: entry[0].sort_key)
         for row in service.plan_rows(plans, instant)
     ]
     return pa.Table.from_pylist(rows, PLAN_SCHEMA)

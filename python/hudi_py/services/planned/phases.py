@@ -322,7 +322,7 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         by_task = {outcome.task: outcome for outcome in outcomes}
         check_executed(context, str(work.attempt), work, by_task.keys())
         replaced: dict[str, list[str]] = defaultdict(list)
-        for partition, file_id in sorted(group for each in by_task.values() for group in each.replaced):
+        for partition, file_id in sorted(group for outcome in by_task.values() for group in outcome.replaced):
             replaced[partition].append(file_id)
         metadata = CommitMetadata(
             operation=self.operation,

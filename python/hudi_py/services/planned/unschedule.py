@@ -91,9 +91,9 @@ def _find_plan(context: ServiceContext, table: LockedTable, instant: str) -> tup
     for service in PLANNED:
         with suppress(CorruptFileError):  # a clustering whose plan cannot be read can be dropped too
             services |= dict.fromkeys(service.planner().planned(table.plans), service.name)
-    for each, name in services.items():
-        if each.time == instant:
-            return each, name
+    for pending, name in services.items():
+        if pending.time == instant:
+            return pending, name
     other = table.timeline.find(instant)
     known = ", ".join(planned.name for planned in PLANNED)
     raise ConfigError(
@@ -104,7 +104,7 @@ def _find_plan(context: ServiceContext, table: LockedTable, instant: str) -> tup
             if other is not None
             else "there is no such plan"
         )
-        + f"; pending: {', '.join(sorted(each.time for each in services)) or 'none'}"
+        + f"; pending: {', '.join(sorted(pending.time for pending in services)) or 'none'}"
     )
 
 

@@ -69,7 +69,7 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
         time = request_restore(table, plan)
         result = finish_restore(table, time, plan, show)
         completed = context.timeline().find(time, Action.RESTORE)
-    parts = [part for found in result.rollbacks.values() for done in found for part in done.partitions]
+    parts = [part for rollbacks in result.rollbacks.values() for done in rollbacks for part in done.partitions]
     return RestoreReport(
         "restore",
         time,

@@ -282,10 +282,10 @@ def _replaced_slices(
     A clean deletes slices as a whole, so one file is enough.
     """
     plans = (compaction_plan(context.storage, timeline.layout, instant.time, action) for action in COMPACTIONS)
-    operations = [each for plan in plans if plan is not None for each in plan.operations]
+    operations = [planned for plan in plans if plan is not None for planned in plan.operations]
     for operation in operations:
         yield operation.partition_path, operation.file_id, operation.base_file or operation.log_files[0]
-    compacted = {(each.partition_path, each.file_id) for each in operations}
+    compacted = {(planned.partition_path, planned.file_id) for planned in operations}
     for stat in metadata.stats:
         base = parse_base_file_name(stat.path.rpartition("/")[2])
         known = (stat.partition_path, stat.file_id) in compacted or stat.prev_commit in (NO_PREVIOUS_COMMIT, "")

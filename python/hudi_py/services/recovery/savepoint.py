@@ -153,25 +153,25 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
     """
     with context.locked("delete a savepoint") as state:
         timeline = state.timeline
-        found = timeline.find(instant, Action.SAVEPOINT)
-        if found is None:
+        existing = timeline.find(instant, Action.SAVEPOINT)
+        if existing is None:
             saved = _name_latest(savepoint.time for savepoint in savepoints_of(timeline))
             return SavepointReport(
                 "delete_savepoint", None, reason=f"there is no savepoint of {instant}; savepoints: {saved}"
             )
         files: Files = {}
-        if found.completed:
-            commits = [commit for commit in timeline.write_completed if commit.time == found.time]
-            if commits and archived_after(state, found.time):
+        if existing.completed:
+            commits = [commit for commit in timeline.write_completed if commit.time == existing.time]
+            if commits and archived_after(state, existing.time):
                 archive_commits(context, state, commits)
-            files = read_savepoint(context.storage, timeline, found).files
+            files = read_savepoint(context.storage, timeline, existing).files
             # The completed file first (`SavepointHelpers.deleteSavepoint`): an inflight savepoint keeps nothing
-            context.storage.delete(timeline.layout.path(found.file_name))
-        context.storage.delete(inflight_path(timeline.layout, found.time, Action.SAVEPOINT))
+            context.storage.delete(timeline.layout.path(existing.file_name))
+        context.storage.delete(inflight_path(timeline.layout, existing.time, Action.SAVEPOINT))
     return SavepointReport(
         "delete_savepoint",
-        found.time,
-        savepoint=found.time,
+        existing.time,
+        savepoint=existing.time,
         num_partitions=len(files),
         num_files=sum(map(len, files.values())),
     )
@@ -232,19 +232,19 @@ def _files_as_of(context: ServiceContext, view: FileSystemView, commit: InstantT
     """
 
     def names(partition: PartitionPath) -> tuple[str, ...]:
-        found: list[str] = []
+        file_names: list[str] = []
         for slice_ in view.latest_slices(partition, commit):
             if slice_.base_file is not None:
-                found.append(str(slice_.base_file.name))
-            found += [str(log.name) for log in slice_.log_files]
-        return tuple(found)
+                file_names.append(str(slice_.base_file.name))
+            file_names += [str(log.name) for log in slice_.log_files]
+        return tuple(file_names)
 
     partitions = view.partitions()
     try:
         listed = dict(zip(partitions, in_threads(names, partitions, context.threads), strict=True))
     except HistoryCleanedError as error:
         raise _cleaned_error(context, commit, error.path or "") from error
-    return {str(partition): found for partition, found in listed.items() if found}
+    return {str(partition): names for partition, names in listed.items() if names}
 
 
 def _check_not_cleaned(
@@ -312,7 +312,7 @@ def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) 
     for entry in archived_instants(
         context.storage,
         context.config(),
-        ArchiveQuery(since=commit.time, chosen=lambda each: each.action is Action.CLEAN, metadata=True),
+        ArchiveQuery(since=commit.time, chosen=lambda instant: instant.action is Action.CLEAN, metadata=True),
     ):
         if entry.metadata:
             yield decode_clean_metadata(entry.metadata, f"the archived clean {entry.time} of {context.storage.uri}")

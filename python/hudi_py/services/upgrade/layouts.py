@@ -95,8 +95,10 @@ class LayoutChange:
                 f"Cannot change the timeline layout of the table at {self.storage.uri}: hoodie.timeline.path names no "
                 "folder of its own; set it to 'timeline'"
             )
-        state_files = [each for name in self.storage.names(layout.folder) if (each := layout.parse(name)) is not None]
-        for file in sorted(state_files, key=lambda each: each.sort_key, reverse=True):
+        state_files = [
+            parsed for name in self.storage.names(layout.folder) if (parsed := layout.parse(name)) is not None
+        ]
+        for file in sorted(state_files, key=lambda state_file: state_file.sort_key, reverse=True):
             self.storage.delete(layout.path(file.file_name))
         if layout.has_completion_times:
             self.storage.delete_tree(layout.folder)
@@ -164,7 +166,7 @@ class LayoutChange:
                 ArchiveQuery(
                     since=part[0].time,
                     until=part[-1].time,
-                    chosen=lambda each, keys=keys: _key_of(each) in keys,  # type: ignore[misc]
+                    chosen=lambda entry, keys=keys: _key_of(entry) in keys,  # type: ignore[misc]
                     metadata=True,
                     plans=True,
                 ),
@@ -216,10 +218,10 @@ class Completions:
         """Collects the completion times of a table."""
         if not config.is_mor or config.has_completion_times:
             return cls()
-        found = {instant.time for instant in timeline.completed if instant.action is Action.COMMIT}
-        found.update(archived_instant.time for archived_instant in archived if archived_instant.action is Action.COMMIT)
-        found.update(instant.time for instant in timeline.pending if instant.action is Action.COMPACTION)
-        return cls(sorted(time for time in found if not is_bootstrap(time)))
+        times = {instant.time for instant in timeline.completed if instant.action is Action.COMMIT}
+        times.update(archived_instant.time for archived_instant in archived if archived_instant.action is Action.COMMIT)
+        times.update(instant.time for instant in timeline.pending if instant.action is Action.COMPACTION)
+        return cls(sorted(time for time in times if not is_bootstrap(time)))
 
     def at(self, time: InstantTime, stored: str | None) -> CompletionTime:
         """Returns the completion time of an instant, given the one in the old layout."""

@@ -28,17 +28,17 @@ def compact_logs(context: ServiceContext) -> None:
 
 def pending_compactions(state: TableState) -> int:
     """Returns the number of plans of compactions that are not completed."""
-    return sum(each.action in (Action.COMPACTION, Action.LOG_COMPACTION) for each in state.timeline.pending)
+    return sum(pending.action in (Action.COMPACTION, Action.LOG_COMPACTION) for pending in state.timeline.pending)
 
 
 def groups_with_logs(view: FileSystemView) -> int:
     """Returns the number of file groups whose newest slice has logs."""
-    return sum(bool(each.log_files) for path in view.partitions() for each in view.latest_slices_for_write(path))
+    return sum(bool(slice_.log_files) for path in view.partitions() for slice_ in view.latest_slices_for_write(path))
 
 
 def check_not_indexing(state: TableState, purpose: str) -> None:
     """Raises ConflictError if an index is being built."""
-    indexing = [each for each in state.timeline.pending if each.action is Action.INDEXING]
+    indexing = [pending for pending in state.timeline.pending if pending.action is Action.INDEXING]
     if indexing or state.config.metadata_partitions_inflight:
         what = indexing[0].time if indexing else ", ".join(state.config.metadata_partitions_inflight)
         raise ConflictError(

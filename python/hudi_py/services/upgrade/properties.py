@@ -194,7 +194,7 @@ def _eight_to_nine(config: TableConfig, options: Options) -> Changes:
     elif config.merge_mode and config.merge_mode != CUSTOM:
         changes[_STRATEGY] = None
     if not merges_in_its_own_way(payload):
-        field, marker = (options.get(each) for each in (read_config.DELETE_FIELD, read_config.DELETE_MARKER))
+        field, marker = (options.get(option) for option in (read_config.DELETE_FIELD, read_config.DELETE_MARKER))
         if field and marker:
             changes |= {PROPERTY_PREFIX + DELETE_FIELD: field, PROPERTY_PREFIX + DELETE_MARKER: marker}
     ordering = replacement.ordering_fields if replacement is not None else ()

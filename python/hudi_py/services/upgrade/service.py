@@ -311,7 +311,7 @@ class _VersionChange:
 
 def _steps_after_commit(options: Options, config: TableConfig) -> Iterator[Step]:
     if options.get(service_config.AUTO_UPGRADE) and config.version < _NEWEST:
-        yield Step("upgrade", lambda context, _: found if (found := upgrade(context)).steps else None)
+        yield Step("upgrade", lambda context, _: report if (report := upgrade(context)).steps else None)
 
 
 def _version_argument(versions: str) -> Argument:

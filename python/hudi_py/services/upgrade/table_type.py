@@ -224,7 +224,9 @@ class _TypeChange:
         _, action = _actions_of(table.config)
         for instant in writes:
             # completed files first: a pending one alone would be rolled back, with the files of the write
-            for file in sorted(table.timeline.states_of(instant), key=lambda each: int(each.state), reverse=True):
+            for file in sorted(
+                table.timeline.states_of(instant), key=lambda state_file: int(state_file.state), reverse=True
+            ):
                 self._copy_file(table, file, action)
         storage.sync()
         table.lock.check()
@@ -252,7 +254,7 @@ class _TypeChange:
     def _delete_files(self, table: LockedTable, instants: Sequence[Instant]) -> None:
         """Deletes all files of instants, completed ones last, so that no one takes them for pending."""
         for instant in instants:
-            for file in sorted(table.timeline.states_of(instant), key=lambda each: int(each.state)):
+            for file in sorted(table.timeline.states_of(instant), key=lambda state_file: int(state_file.state)):
                 table.storage.delete(table.timeline.layout.path(file.file_name))
         table.storage.sync()
 
@@ -265,8 +267,8 @@ def _actions_of(config: TableConfig) -> tuple[Action, Action]:
 def _writes_of(state: TableState) -> list[Instant]:
     """Returns the completed writes of the active timeline whose names depend on the table's type."""
     old, _ = _actions_of(state.config)
-    found = [each for each in state.timeline.completed if each.action.comparable is old]
-    return [each for each in found if state.config.is_mor or not _is_compacted(state, each)]
+    writes = [instant for instant in state.timeline.completed if instant.action.comparable is old]
+    return [write for write in writes if state.config.is_mor or not _is_compacted(state, write)]
 
 
 def _is_compacted(state: TableState, commit: Instant) -> bool:
@@ -280,8 +282,10 @@ def _named_twice(state: TableState) -> list[Instant]:
     """Returns the instants with the name of the other type that also have the one of this type, as a change leaves
     them that was killed."""
     own, other = _actions_of(state.config)
-    times = {each.time for each in state.timeline.completed if each.action.comparable is own}
-    return [each for each in state.timeline.completed if each.action.comparable is other and each.time in times]
+    times = {instant.time for instant in state.timeline.completed if instant.action.comparable is own}
+    return [
+        instant for instant in state.timeline.completed if instant.action.comparable is other and instant.time in times
+    ]
 
 
 CHANGE_TYPE: Final = Service(

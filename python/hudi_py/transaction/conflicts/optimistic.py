@@ -228,7 +228,7 @@ def schema_to_commit(
         return now
     if before is None or _comparable_schema(before) != _comparable_schema(now):
         raise _schema_conflict(table, scope, newest, "changed the schema of the table in another way than this write")
-    latest = max(changes, key=lambda each: each[0].time)[0]
+    latest = max(changes, key=lambda entry: entry[0].time)[0]
     if latest.time > scope.instant:
         # The schema of a table is that of the write that began last, so this change would not be seen; Apache Hudi
         # commits it anyway
@@ -278,7 +278,7 @@ def _canonical_field(field: dict[str, Any]) -> Hashable:
 def _schema_before(table: LockedTable, scope: WriteScope) -> str | None:
     """Returns the schema of the table when the write began."""
     seen = table.timeline.at(scope.pin).write_completed
-    for instant in sorted(seen, key=lambda each: each.completion_time or each.time, reverse=True):
+    for instant in sorted(seen, key=lambda write: write.completion_time or write.time, reverse=True):
         text = _schema_of(
             read_commit_metadata(table.session.storage, table.timeline.layout, instant, may_be_empty=True)
         )

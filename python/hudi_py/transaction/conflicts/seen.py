@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _INSERTS: Final = frozenset(
     name
-    for each in Operation
-    if each.takes_whole_rows and not each.traits.replaces and not each.looks_up_keys
-    for name in (each.java_name, f"{each.java_name}_PREPPED")
+    for operation in Operation
+    if operation.takes_whole_rows and not operation.traits.replaces and not operation.looks_up_keys
+    for name in (operation.java_name, f"{operation.java_name}_PREPPED")
 )
 """Operations that overwrite no rows."""
 _SERVICES: Final = REWRITING | {"INDEX"}

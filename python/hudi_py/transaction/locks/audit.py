@@ -41,7 +41,7 @@ class Transaction:
     @property
     def effective_end_ms(self) -> int:
         """Returns until when the lock counts as held."""
-        return next(each for each in (self.end_ms, self.expires_ms, self.start_ms) if each is not None)
+        return next(moment for moment in (self.end_ms, self.expires_ms, self.start_ms) if moment is not None)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -141,12 +141,12 @@ class LockAudit:
                 continue
             except (ValueError, KeyError, TypeError):
                 damaged.append(f"[ERROR] Failed to parse audit file: {info.name}")
-        transactions.sort(key=lambda each: each.start_ms)
+        transactions.sort(key=lambda record: record.start_ms)
         warnings = (
-            f"[WARNING] {each.file} => transaction did not end gracefully. This could be due to driver OOM or "
+            f"[WARNING] {record.file} => transaction did not end gracefully. This could be due to driver OOM or "
             "non-graceful shutdown."
-            for each in transactions
-            if each.end_ms is None
+            for record in transactions
+            if record.end_ms is None
         )
         errors = (*_overlaps(transactions), *damaged)
         return AuditReport(len(transactions) + len(damaged), len(transactions), errors, tuple(warnings))
@@ -188,7 +188,7 @@ def _transaction(name: str, data: bytes) -> Transaction:
     events: list[Any] = [parse_json(line) for line in data.decode().splitlines() if line.strip()]
     if not events:
         raise ValueError("no events")
-    starts, ends = ([each["timestamp"] for each in events if each["state"] == state] for state in ("START", "END"))
+    starts, ends = ([event["timestamp"] for event in events if event["state"] == state] for state in ("START", "END"))
     begun = events[0]["transactionStartTime"]
     expires = events[-1].get("lockExpiration")
     return Transaction(
@@ -201,7 +201,7 @@ def _transaction(name: str, data: bytes) -> Transaction:
 
 def _overlaps(transactions: list[Transaction]) -> Iterator[str]:
     """Yields a sentence for each pair that overlaps, of transactions by their start."""
-    starts = [each.start_ms for each in transactions]
-    for place, each in enumerate(transactions):
-        for other in transactions[place + 1 : bisect_left(starts, each.effective_end_ms, place + 1)]:
-            yield f"[ERROR] {each.file} => overlaps with {other.file}"
+    starts = [record.start_ms for record in transactions]
+    for place, record in enumerate(transactions):
+        for other in transactions[place + 1 : bisect_left(starts, record.effective_end_ms, place + 1)]:
+            yield f"[ERROR] {record.file} => overlaps with {other.file}"

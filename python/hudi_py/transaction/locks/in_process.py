@@ -43,8 +43,8 @@ class InProcessLock(HeldByContext):
 
     def check(self) -> None:
         """Raises LockError if the lock was broken."""
-        found = self.holder()
-        if found is None or found.owner != self._owner:
+        holder = self.holder()
+        if holder is None or holder.owner != self._owner:
             raise self._lost_error("was broken")
 
     def release(self) -> None:

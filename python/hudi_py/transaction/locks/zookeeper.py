@@ -71,8 +71,8 @@ class ZookeeperLock(HeldByContext):
             except exceptions.LockTimeout:
                 acquired = False
             if not acquired:
-                found = _first_in_line(client, self._path)
-                raise self._held_error("a writer that has just released it" if found is None else found[1], patience_s)
+                first = _first_in_line(client, self._path)
+                raise self._held_error("a writer that has just released it" if first is None else first[1], patience_s)
         except BaseException:
             _close_client(client)
             raise

@@ -73,7 +73,7 @@ def plan_restore(session: TableSession, timeline: Timeline, savepoint: Instant) 
     completed_ = [instant for instant in others if instant.completed]
     completed_.sort(key=lambda instant: (_completed_at(timeline, instant) or "", instant.time))
     ordered = [*reversed(clusterings), *reversed(pending), *reversed(completed_)]
-    return RestorePlan(savepoint.time, tuple(InstantInfo(each.time, each.action.value) for each in ordered))
+    return RestorePlan(savepoint.time, tuple(InstantInfo(undone.time, undone.action.value) for undone in ordered))
 
 
 def request_restore(table: LockedTable, plan: RestorePlan) -> InstantTime:
@@ -118,7 +118,9 @@ def finish_restore(
         instants=tuple(info for info in plan.instants if info.time in rollbacks),
         rollbacks=rollbacks,
     )
-    change = _table_change(restore, undone, [done for found in rollbacks.values() for done in found])
+    change = _table_change(
+        restore, undone, [done for done_of_instant in rollbacks.values() for done in done_of_instant]
+    )
     LockedAction(table.reread(), restore, Action.RESTORE).complete(encode_restore_metadata(result), change)
     sweep_rollbacks(storage, session.timeline(), undone, plan.savepoint)
     remove_write_folder(storage, restore)
@@ -185,11 +187,11 @@ def _undo_instant(table: LockedTable, info: InstantInfo, lister: RememberingList
     table = table.reread()
     session, storage, timeline = table.session, table.session.storage, table.timeline
     action = Action(info.action)
-    found = next(
+    existing = next(
         (i for i in timeline.instants if i.time == info.time and i.action.comparable is action.comparable), None
     )
-    if found is not None:
-        rollback, plan = request_rollback(table, found, restoring=True, lister=lister)
+    if existing is not None:
+        rollback, plan = request_rollback(table, existing, restoring=True, lister=lister)
     else:
         earlier = find_rollback(storage, timeline, InstantTime(info.time))
         if earlier is None:

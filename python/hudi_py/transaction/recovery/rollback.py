@@ -200,7 +200,7 @@ def remove_instant(session: TableSession, instant: InstantTime, action: Action) 
     timeline = session.timeline()
     names = {action}
     names |= {file.action for file in timeline.files if _is_action_of(file, instant, action) and not file.completed}
-    for name in sorted(names, key=lambda each: each.value):
+    for name in sorted(names, key=lambda marker: marker.value):
         remove_pending(session.storage, timeline.layout, instant, name)
 
 

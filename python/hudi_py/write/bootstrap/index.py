@@ -41,15 +41,15 @@ def write_bootstrap_index(storage: Storage, base: str, files: Sequence[tuple[Boo
                     "HoodieBootstrapPartitionMetadata",
                     {
                         "version": None,
-                        "bootstrapPartitionPath": found[0][0].source_partition,
+                        "bootstrapPartitionPath": mappings_of_partition[0][0].source_partition,
                         "partitionPath": partition,
                         "fileIdToBootstrapFile": {
-                            mapping.file_id: _file_status(mapping, info) for mapping, info in found
+                            mapping.file_id: _file_status(mapping, info) for mapping, info in mappings_of_partition
                         },
                     },
                 ),
             )
-            for partition, found in partitions.items()
+            for partition, mappings_of_partition in partitions.items()
         ),
     )
     _write_index_file(

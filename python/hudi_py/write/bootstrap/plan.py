@@ -139,13 +139,13 @@ def _with_keygen(options: Options) -> Options:
 
 def _with_format(options: Options, source: Source) -> Options:
     """Returns the options with the format of the source's files, which skeletons have too."""
-    found, option = source.extension.upper(), table_config.BASE_FILE_FORMAT
-    if options.given(option) and options.get(option) != found:
+    extension, option = source.extension.upper(), table_config.BASE_FILE_FORMAT
+    if options.given(option) and options.get(option) != extension:
         raise ConfigError(
             f"Cannot bootstrap from {source.base} with {options.name_of(option)}={options.get(option)}: its files are "
-            f"{found}, and those of the table have the same format; leave the option out"
+            f"{extension}, and those of the table have the same format; leave the option out"
         )
-    return options.replace({option: found})
+    return options.replace({option: extension})
 
 
 def _folder_modes(folders: Sequence[str], options: Options) -> dict[str, str]:
@@ -208,9 +208,9 @@ def _plan_schema(
         )
     of_folders = [pa.field(name, stored.get(name, pa.string())) for name in (*(absent if positional else ()), *named)]
     schema: WriteSchema | None = None
-    for file, found in different:
+    for file, file_schema in different:
         try:
-            own = _typed(normalise_schema(found), typed)
+            own = _typed(normalise_schema(file_schema), typed)
             incoming = pa.schema([*own, *(field for field in of_folders if field.name not in own.names)])
             if schema is None:
                 schema = new_table_schema(config, incoming, options)
@@ -222,11 +222,14 @@ def _plan_schema(
         except SchemaMismatchError as error:
             raise SchemaMismatchError(f"Cannot bootstrap from {file.uri}: {first_line(error)}") from error
     assert schema is not None
-    for file, found in different if named_only else ():
+    for file, file_schema in different if named_only else ():
         try:
             if source.extension == "parquet":
-                _check_readable(found)
-            conform(_empty_batch(found), pa.schema([field for field in schema.arrow if field.name in found.names]))
+                _check_readable(file_schema)
+            conform(
+                _empty_batch(file_schema),
+                pa.schema([field for field in schema.arrow if field.name in file_schema.names]),
+            )
         except SchemaMismatchError as error:
             raise SchemaMismatchError(
                 f"Cannot bootstrap {file.uri} METADATA_ONLY: {first_line(error)}; bootstrap it FULL_RECORD, which "
@@ -295,7 +298,7 @@ def _with_path_style(
     samples = list(_sample_rows(files, schema, config))
     decoded = options.get(bootstrap_config.TRANSLATOR) == bootstrap_config.DECODED_TRANSLATOR
     hive, encoded = table_config.HIVE_STYLE, table_config.URL_ENCODE
-    choices = [(options.get(each),) if options.given(each) else (False, True) for each in (hive, encoded)]
+    choices = [(options.get(option),) if options.given(option) else (False, True) for option in (hive, encoded)]
     wrong = ""
     for style in product(*choices):
         asked = options.replace({hive: str(style[0]).lower(), encoded: str(style[1]).lower()})

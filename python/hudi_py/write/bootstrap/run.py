@@ -120,7 +120,9 @@ def bootstrap_table(
         session = TableSession.of(
             storage, plan.options, metadata, config=config, clock=clock, storage_options=storage_options
         )
-        done = [each for each in (_write_skeletons(session, plan), _copy_rows(session, plan)) if each is not None]
+        done = [
+            written for written in (_write_skeletons(session, plan), _copy_rows(session, plan)) if written is not None
+        ]
     services = run_after(after, session, done[-1][1])
     return replace(_combine_results([result for result, _ in done]), services=services)
 

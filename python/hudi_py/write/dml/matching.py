@@ -122,7 +122,7 @@ def scattered(
             some |= ~true_where(empty)
     rows_without_nulls = np.flatnonzero(known & some)
     batch = pa.record_batch(
-        [each.take(pa.array(rows_without_nulls)) for each in values],
+        [column.take(pa.array(rows_without_nulls)) for column in values],
         schema=pa.schema([field.field for field in fields]),
     )
     places = np.full(len(known), -1, np.int64)

@@ -117,7 +117,7 @@ class Changes:
         paths = keygen.partition_paths(table)
         goes = ~true_where(pc.equal(paths, partitions))
         if merge.by_event_time and goes.any():
-            versions = [[combined(values_at(each, name)) for name in merge.ordering_fields] for each in (old, table)]
+            versions = [[combined(values_at(side, name)) for name in merge.ordering_fields] for side in (old, table)]
             before, after = ordering_codes(versions, [len(goes), len(goes)])
             goes &= after >= before
         at, rest = pa.array(np.flatnonzero(goes)), pa.array(np.flatnonzero(~goes))
@@ -134,7 +134,7 @@ class Changes:
             for name in fields:
                 if column_of(name, self.context.settings.schema.arrow) != column.name:
                     continue
-                before, after = (values_at(pa.record_batch([each], names=[column.name]), name) for each in (old, new))
+                before, after = (values_at(pa.record_batch([side], names=[column.name]), name) for side in (old, new))
                 if not _all_equal(before, after):
                     raise ConfigError(
                         f"Cannot merge into the table '{self.context.transaction.config.name}': the clause for matched "

@@ -243,13 +243,13 @@ def _bind_clause(
     if clause.action == "insert":
         given = {assignment.field.name for assignment in assignments}
         keygen = settings.keygen
-        for each, role in (
+        for needed, role in (
             *((name, "record key field") for name in keygen.key_fields),
             *((column, "ordering field") for column in ordering),
         ):
-            if column_of(each, table) not in given:
+            if column_of(needed, table) not in given:
                 raise SchemaMismatchError(
-                    f"No matching assignment found for target table {role} '{each}' in the clause {clause}; add it"
+                    f"No matching assignment found for target table {role} '{needed}' in the clause {clause}; add it"
                 )
     return BoundClause(clause.action, condition, assignments)
 
@@ -277,24 +277,26 @@ def _bind_on(plan: MergePlan, inputs: pa.Schema, settings: WriteSettings, name: 
         if meta is not None:
             equal[meta.field.name] = meta
             continue
-        found = _bind_equality(plan, tree, inputs, table, compared)
-        if found is not None:
-            equal.setdefault(found.field.name, found)
+        equality = _bind_equality(plan, tree, inputs, table, compared)
+        if equality is not None:
+            equal.setdefault(equality.field.name, equality)
         pair = _bind_pair(plan, tree, inputs) if keygen.generates_keys else None
         if pair is not None:
             pairs.append(pair)
         else:
-            trees.append((tree, found))
+            trees.append((tree, equality))
     equalities = all(_is_equality(plan, tree, inputs) for tree, _ in trees)
     completed = _complete_keys(plan, settings, equal, inputs) if equalities else ()
     matching = _bind_matching(plan, settings, equal, pairs, name)
     used = matching.source if matching.by == "key columns" else ()
-    rest = [f"({tree.sql(dialect='spark')})" for tree, found in trees if all(found is not each for each in used)]
-    all_partitions = bool(keygen.partition_fields) and all(each in equal for each in keygen.partition_fields)
+    rest = [
+        f"({tree.sql(dialect='spark')})" for tree, equality in trees if all(equality is not other for other in used)
+    ]
+    all_partitions = bool(keygen.partition_fields) and all(column in equal for column in keygen.partition_fields)
     return BoundMerge(
         plan,
         matching,
-        tuple(equal[each] for each in keygen.partition_fields) if all_partitions else (),
+        tuple(equal[column] for column in keygen.partition_fields) if all_partitions else (),
         parse_condition(" AND ".join(rest), inputs, aliases=tuple(inputs.names)) if rest else None,
         completed,
     )
@@ -315,10 +317,10 @@ def _complete_keys(
     if keygen.generates_keys or RECORD_KEY in equal or not missing:
         return ()
     completed = _of_source(plan, missing, table, pa.schema(list(inputs.field(1).type)), ())
-    if not all(is_same_kind(each.field.type, each.expression.kind) for each in completed):
+    if not all(is_same_kind(equality.field.type, equality.expression.kind) for equality in completed):
         return ()
-    equal.update({each.field.name: each for each in completed})
-    return tuple(each.field.name for each in completed)
+    equal.update({equality.field.name: equality for equality in completed})
+    return tuple(equality.field.name for equality in completed)
 
 
 def _bind_matching(
@@ -337,14 +339,16 @@ def _bind_matching(
             f"(hoodie.populate.meta.fields=false); compare the record key columns {', '.join(keygen.key_fields)}"
         )
     if RECORD_KEY in equal:
-        return Matching("record key", tuple(equal[each] for each in (PARTITION_PATH, RECORD_KEY) if each in equal))
+        return Matching(
+            "record key", tuple(equal[column] for column in (PARTITION_PATH, RECORD_KEY) if column in equal)
+        )
     if PARTITION_PATH in equal:
         raise ConfigError(
             f"Cannot merge into the table '{name}' on {PARTITION_PATH} without {RECORD_KEY}; compare the partition "
             "columns"
         )
     if keygen.generates_keys:
-        return Matching("values", tuple(each for _, each in pairs), tuple(each for each, _ in pairs))
+        return Matching("values", tuple(side for _, side in pairs), tuple(side for side, _ in pairs))
     for key in keygen.key_fields:
         if key not in equal:
             raise ConfigError(
@@ -352,7 +356,7 @@ def _bind_matching(
                 f"on all record key columns, and column '{key}' is not compared with an expression of the source; add "
                 f"{plan.target_alias}.{key} = {plan.source_alias}.{key}"
             )
-    return Matching("key columns", tuple(equal[each] for each in keygen.key_fields))
+    return Matching("key columns", tuple(equal[column] for column in keygen.key_fields))
 
 
 def _join_conditions(plan: MergePlan, inputs: pa.Schema) -> str:
@@ -435,9 +439,11 @@ def _is_distinct(source: pa.DataType, target: pa.DataType) -> bool:
 def _equal_meta(plan: MergePlan, tree: Any, inputs: pa.Schema) -> Assignment | None:
     """Returns the expression of the source that is equal to the table's `_hoodie_record_key` or
     `_hoodie_partition_path`."""
-    if type(tree).__name__ != "EQ" or not any(each in tree.sql() for each in (RECORD_KEY, PARTITION_PATH)):
+    if type(tree).__name__ != "EQ" or not any(
+        meta_column in tree.sql() for meta_column in (RECORD_KEY, PARTITION_PATH)
+    ):
         return None
-    own = [*inputs.field(0).type, *(pa.field(each, pa.string()) for each in (RECORD_KEY, PARTITION_PATH))]
+    own = [*inputs.field(0).type, *(pa.field(meta_column, pa.string()) for meta_column in (RECORD_KEY, PARTITION_PATH))]
     for column, value in _bind_sides(
         plan, tree, pa.schema([pa.field(inputs.field(0).name, pa.struct(own)), inputs.field(1)])
     ):
@@ -471,7 +477,7 @@ def _bind_sides(plan: MergePlan, tree: Any, inputs: pa.Schema) -> Iterator[tuple
         for side in tree.iter_expressions()
     ]
     for ours, theirs in (sides, sides[::-1]):
-        of_ours, of_theirs = ({path[0] for path in each.columns()} for each in (ours, theirs))
+        of_ours, of_theirs = ({path[0] for path in side.columns()} for side in (ours, theirs))
         if of_ours == {plan.target_alias} and of_theirs == {plan.source_alias}:
             yield ours, theirs
 

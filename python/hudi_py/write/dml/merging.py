@@ -109,7 +109,7 @@ class Merging:
                 self.matched[theirs[waits & holds]] = True
                 rest = np.setdiff1d(np.arange(batch.num_rows), late)
                 ours, theirs = np.searchsorted(rest, ours[~waits]), theirs[~waits]
-                batch, file_ids, partitions = (each.take(pa.array(rest)) for each in (batch, file_ids, partitions))
+                batch, file_ids, partitions = (column.take(pa.array(rest)) for column in (batch, file_ids, partitions))
             else:
                 ours, theirs = ours[holds], theirs[holds]
         self.apply(batch, file_ids, partitions, ours, theirs)

@@ -234,13 +234,13 @@ def _run_once(
 
     with Progress.on_terminal(f"{statement.title} {config.name}") as progress:
         begun = begin_planned(session, plan, action=kind.action(config), operation=statement.java_name, seen=seen)
-        with begun as (transaction, found):
-            if isinstance(found, BoundStatement):
+        with begun as (transaction, planned):
+            if isinstance(planned, BoundStatement):
                 with transaction.view.naming_lost_files():
-                    found = PlannedStatement.of(found, transaction.view)
-            bound = found.bound
+                    planned = PlannedStatement.of(planned, transaction.view)
+            bound = planned.bound
             context = bound.narrowed(WriteContext(transaction, bound.settings, progress=progress))
-            changed = change_rows(bound.changes, context, found.splits)
+            changed = change_rows(bound.changes, context, planned.splits)
             if not changed.stats and not options.get(write_config.ALLOW_EMPTY_COMMIT):
                 return result_of(kind.value, None, None, ()), None
             written = OperationResult(

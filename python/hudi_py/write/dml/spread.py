@@ -193,7 +193,7 @@ def plan_spread(
         filters=merge is not None and not by_source and not has_few_keys(files),
     )
     sources = [(number,) for number in range(len(files))]
-    work = tuple(zlib.compress(pickle.dumps(each)) for each in (*_pack_splits(planned.splits), *sources))
+    work = tuple(zlib.compress(pickle.dumps(part)) for part in (*_pack_splits(planned.splits), *sources))
     return SpreadPlan(made, work, merge is not None, _num_tasks(num_bytes if config.is_mor else size + num_bytes))
 
 
@@ -201,7 +201,7 @@ def _pack_splits(splits: Iterable[Split]) -> Iterator[tuple[Split, ...]]:
     """Divides splits into tasks."""
     held: list[Split] = []
     for split in splits:
-        if held and sum(each.size for each in held) + split.size > _TASK_BYTES:
+        if held and sum(info.size for info in held) + split.size > _TASK_BYTES:
             yield tuple(held)
             held = []
         held.append(split)
@@ -351,7 +351,7 @@ def _write_work(plan: SpreadStatement, context: WriteContext, batches: Iterable[
     assert not isinstance(plan.bound, BoundMerge)
     stats: list[WriteStat] = []
     counts = RowCounts()
-    for split in (each for work in _work_of(batches) for each in work if isinstance(each, Split)):
+    for split in (item for work in _work_of(batches) for item in work if isinstance(item, Split)):
         with located_rows(context) as held:  # one file group at a time
             rows = ((split, batch) for batch in read_split_on(storage, split))
             more = plan.bound.collect(context, rows, held)

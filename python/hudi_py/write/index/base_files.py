@@ -85,8 +85,8 @@ class BaseFileIndex:
         wanted = TextSet(keys)
         with_base = [(slice_, slice_.base_file) for slice_ in slices if slice_.base_file is not None]
         bases = [base for _, base in with_base]
-        each = max(-(-len(bases) // (2 * self.threads)), 1)
-        parts = [bases[at : at + each] for at in range(0, len(bases), each)]
+        size = max(-(-len(bases) // (2 * self.threads)), 1)
+        parts = [bases[at : at + size] for at in range(0, len(bases), size)]
         hits = in_threads(lambda part: self._find_keys(part, wanted), parts, self.threads)
         return [
             (slice_, hit)
@@ -100,18 +100,18 @@ class BaseFileIndex:
         """Yields the results of `find` without keys that logs have deleted, among the keys in several slices; or among
         `every` key."""
         counts = np.zeros(len(keys), np.int64)
-        for _, each in located:
-            counts[each.keys] += 1
-        for slice_, each in located:
-            unsure = each.keys if every else each.keys[counts[each.keys] > 1]
+        for _, keys_found in located:
+            counts[keys_found.keys] += 1
+        for slice_, keys_found in located:
+            unsure = keys_found.keys if every else keys_found.keys[counts[keys_found.keys] > 1]
             if self.live is None or not slice_.log_files or not len(unsure):
-                yield slice_, each
+                yield slice_, keys_found
                 continue
             dead = unsure[~self.live(slice_, keys.take(pa.array(unsure)))]
-            kept = ~np.isin(each.keys, dead)
+            kept = ~np.isin(keys_found.keys, dead)
             if kept.any():
-                positions = None if each.positions is None else each.positions[kept]
-                yield slice_, FoundKeys(each.keys[kept], positions)
+                positions = None if keys_found.positions is None else keys_found.positions[kept]
+                yield slice_, FoundKeys(keys_found.keys[kept], positions)
 
     def _find_keys(self, bases: Sequence[BaseFile], wanted: TextSet) -> list[FoundKeys]:
         """Returns for each base file the distinct keys that it contains."""
@@ -177,7 +177,7 @@ class GlobalBaseFileIndex:
         owner = np.full(len(keys), -1, np.int64)
         holders: list[FileSlice] = []
         located = self.files.living(keys, self.files.find(keys, slices), every=self.files.settings.moves_rows)
-        for slice_, hit in ((slice_, each.keys) for slice_, each in located):
+        for slice_, hit in ((slice_, located_keys.keys) for slice_, located_keys in located):
             twice = hit[owner[hit] >= 0]
             if len(twice):
                 other = holders[owner[twice[0]]]

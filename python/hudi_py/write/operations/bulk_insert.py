@@ -227,7 +227,7 @@ def _in_steps(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     some: list[pa.RecordBatch] = []
     for batch in batches:
         some.append(batch)
-        if sum(each.num_rows for each in some) >= STEP_ROWS // 4:
+        if sum(small.num_rows for small in some) >= STEP_ROWS // 4:
             yield pa.concat_batches(some) if len(some) > 1 else some[0]
             some = []
     if some:

@@ -67,24 +67,24 @@ def replaced_groups(
         if partition in chosen:
             raise pending_clustering_conflict(view, verb, partition, file_id)
     view.lister.prefetch(chosen)
-    found: dict[str, tuple[str, ...]] = {}
+    replaced: dict[str, tuple[str, ...]] = {}
     for partition in chosen:
         if context.buckets is not None:
             context.buckets.replace(partition)
         groups = tuple(str(slice_.file_id) for slice_ in view.latest_slices_for_write(partition))
         if groups:
-            found[str(partition)] = groups
-    return found
+            replaced[str(partition)] = groups
+    return replaced
 
 
 def _partitions_of(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> list[PartitionPath]:
     keygen, schema = context.settings.keygen, context.settings.schema
-    found: set[str] = set()
+    paths_written: set[str] = set()
     for batch in batches:
         context.progress.read(batch.num_rows)
         paths = keygen.partition_paths(schema.conform_some(batch, keygen.partition_columns(schema.arrow)))
-        found.update(pc.unique(paths).to_pylist())
-    return sorted(PartitionPath(path) for path in found)
+        paths_written.update(pc.unique(paths).to_pylist())
+    return sorted(PartitionPath(path) for path in paths_written)
 
 
 def _match_partitions(context: WriteContext, patterns: Sequence[str]) -> list[PartitionPath]:

@@ -51,7 +51,7 @@ def place(
     if operation.traits.known == "refuse":
         return _place_untagged(context, operation, share, _unknown_rows(context, share, rows))
     placed = _merged_in_bucket(context, share, rows) if share.bucket else _place_merged(context, operation, share, rows)
-    return placed if rows.alive else (_with_new_apart(context, each) for each in placed)
+    return placed if rows.alive else (_with_new_apart(context, placed_rows) for placed_rows in placed)
 
 
 def write_shares(

@@ -207,11 +207,11 @@ class PartitionWriter:
         packing, size = self._context.settings.packing, self._record_size()
         if whole:
             return assign_inserts(num_rows, fillable(self._context, self.path) if fills else [], packing, size)
-        found = []
+        buckets = []
         if file_group is not None:
             room = (packing.max_file_size - self.slices[file_group].size) // max(size, 1)
-            found = [InsertBucket(file_group, num_rows if num_rows <= room * _OVERFILL else max(room, 1))]
-        return [*found, *even_files(num_rows - sum(each.num_rows for each in found), packing, size)]
+            buckets = [InsertBucket(file_group, num_rows if num_rows <= room * _OVERFILL else max(room, 1))]
+        return [*buckets, *even_files(num_rows - sum(bucket.num_rows for bucket in buckets), packing, size)]
 
     def write(self, placed: Placed) -> None:
         """Writes the next version of a file group, or a new one. In a merge-on-read table the next version is a log

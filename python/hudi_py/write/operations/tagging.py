@@ -85,7 +85,7 @@ def tagged_input(
         with look_up(context, operation, keyed, schema, one_per_key=combines) as looked_up:
             partitions = looked_up.held.partitions
             yield TaggedInput(
-                looked_up.held, partitions, lambda each: looked_up.tagged(each.path, [*each.slices.values()])
+                looked_up.held, partitions, lambda part: looked_up.tagged(part.path, [*part.slices.values()])
             )
     elif combines and settings.index.is_global:
         with held_rows(context, placed(keyed), pa.schema([*schema, PLACE])) as held:
@@ -93,7 +93,7 @@ def tagged_input(
             yield TaggedInput(
                 held,
                 winners.partitions,
-                lambda each: not_looked_up(context, operation, each, UntaggedRows.of(winners.table(each.path))),
+                lambda part: not_looked_up(context, operation, part, UntaggedRows.of(winners.table(part.path))),
             )
     else:
         rows = keyed if context.buckets is None else map(context.buckets.spread, keyed)
@@ -101,7 +101,7 @@ def tagged_input(
             yield TaggedInput(
                 held,
                 held.partitions,
-                lambda each: not_looked_up(context, operation, each, UntaggedRows.held_by(held, each.name)),
+                lambda part: not_looked_up(context, operation, part, UntaggedRows.held_by(held, part.name)),
             )
 
 

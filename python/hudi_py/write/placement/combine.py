@@ -227,7 +227,7 @@ def relocate(
         moving = np.zeros_like(elsewhere) if reader is None else elsewhere & ~delete_marks(rows, settings)
         if reader is not None and moving.any() and settings.by_event_time:
             at = np.flatnonzero(moving)
-            some = [each.take(pa.array(at)) for each in (partitions, file_ids)]
+            some = [column.take(pa.array(at)) for column in (partitions, file_ids)]
             moving[at] = _wins_over_stored(rows.take(pa.array(at)), some[0], some[1], reader, view)
         goes = pa.array(moving)
         own = pa.repeat(pa.scalar(str(partition), pa.string()), rows.num_rows)

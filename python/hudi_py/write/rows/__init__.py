@@ -178,7 +178,7 @@ class ChangedSlice:
     @property
     def num_bytes(self) -> int:
         """Bytes of the rows in memory."""
-        return sum(each.nbytes for each in (self.updates, self.new, self.deleted) if each is not None)
+        return sum(rows.nbytes for rows in (self.updates, self.new, self.deleted) if rows is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,9 +94,9 @@ def column_changes(
     changes: list[ColumnChange] = [DropColumn(path) for path in dropped]
     changes += [RenameColumn(path, name) for path, name in (rename or {}).items()]
     changes += [
-        AddColumn(path, each.type, _comment_of(each), declared(each)) for path, each in _check_types("add", add)
+        AddColumn(path, field.type, _comment_of(field), declared(field)) for path, field in _check_types("add", add)
     ]
-    changes += [ChangeType(path, each.type) for path, each in _check_types("type", type)]
+    changes += [ChangeType(path, field.type) for path, field in _check_types("type", type)]
     changes += [SetComment(path, text) for path, text in (comment or {}).items()]
     changes += [SetNullable(path, flag) for path, flag in (nullable or {}).items()]
     for path, place in (move or {}).items():

@@ -227,13 +227,13 @@ class _Merge:
         new = [field for field in incoming if all(field.name != own.name for own in table)]
         result = []
         for field in table:
-            found = by_name.get(field.name)
+            counterpart = by_name.get(field.name)
             where = f"{path}{field.name}"
-            if found is not None and (declared(field) or declared(found)):
-                check_type(field, found, where)
+            if counterpart is not None and (declared(field) or declared(counterpart)):
+                check_type(field, counterpart, where)
                 result.append(field)
-            elif found is not None:
-                result.append(field.with_type(self._merge_type(field.type, found.type, where)))
+            elif counterpart is not None:
+                result.append(field.with_type(self._merge_type(field.type, counterpart.type, where)))
             elif self._may_lack(field, path, where):
                 result.append(field)
             else:

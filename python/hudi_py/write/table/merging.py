@@ -143,9 +143,9 @@ def payload_for(
     if there is none."""
     if not partial:
         return _PAYLOADS.get(mode)
-    for name, each in _REPLACEMENTS.items():
-        if each.mode == mode and each.partial is not None and each.partial.value == partial:
-            given = (each.ordering_fields or ordering_fields, each.deletes)
+    for name, replacement in _REPLACEMENTS.items():
+        if replacement.mode == mode and replacement.partial is not None and replacement.partial.value == partial:
+            given = (replacement.ordering_fields or ordering_fields, replacement.deletes)
             if given == (ordering_fields, deletes):
                 return next(own.value for own in Payload if _simple_name(own.value) == name)
     return None

@@ -106,17 +106,17 @@ def check_types(config: TableConfig, avro: Any) -> None:
                 )
     pending = [avro]
     while pending:
-        each = pending.pop()
-        if isinstance(each, dict):
-            logical = each.get("logicalType")
+        part = pending.pop()
+        if isinstance(part, dict):
+            logical = part.get("logicalType")
             if logical in _ELSEWHERE_REFUSED.get(config.base_file_format, ()):
                 raise UnsupportedTableError(
                     f"Cannot write to the table '{config.name}': it has a column of type {str(logical).upper()}, and "
                     f"its base files are {config.base_file_format}; such columns need Parquet base files"
                 )
-            pending.extend(each.values())
-        elif isinstance(each, list):
-            pending.extend(each)
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)
     vectors = vector_columns(avro)
     if vectors and config.cdc_enabled:
         raise UnsupportedTableError(

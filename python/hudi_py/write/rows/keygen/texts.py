@@ -121,7 +121,7 @@ _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 def escape(value: str) -> str:
     """Percent-encodes the same characters as Hive, with upper-case digits; all others stay, including non-ASCII
     ones."""
-    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", value)
+    return _ESCAPED.sub(lambda matched: f"%{ord(matched[0]):02X}", value)
 
 
 @dataclass(frozen=True, slots=True)
