@@ -242,9 +242,7 @@ class MetadataTableWriter:
         if gone:
             config = drop_partitions(storage, config, gone)
         if target.index_version > config.index_version:  # where it is missing, Apache Hudi takes the table's
-            put_definitions(
-                storage, config, {name: {"version": "V1", **definition} for name, definition in definitions.items()}
-            )
+            put_definitions(storage, config, {name: {"version": "V1", **kept} for name, kept in definitions.items()})
         undated = [name for name in there if name == COLUMN_STATS and name not in definitions]
         if undated and target.index_version > config.index_version:
             # of old releases, which did not define indexes: their records would count as newer ones
@@ -339,12 +337,8 @@ class MetadataTableWriter:
     def _outgrown_partitions(self, state: TableState, wanted: Collection[str]) -> tuple[str, ...]:
         """Returns the partitions that lack what the options ask for, so that they must be rebuilt."""
         there = state.config.metadata_partitions
-        short = [
-            partition.name
-            for partition in maintained(there)
-            if partition.name in wanted and partition.falls_short(state, self.options)
-        ]
-        return with_dependants(short, there)
+        asked = (partition for partition in maintained(there) if partition.name in wanted)
+        return with_dependants([own.name for own in asked if own.falls_short(state, self.options)], there)
 
     def _without_outdated(self, source: TableSource) -> TableSource:
         """Drops the indexes of columns to which the commit gives a type that makes their records wrong. The next write
@@ -413,8 +407,7 @@ class MetadataTableWriter:
         return config
 
     def _lacks_files(self, session: TableSession, timeline: Timeline) -> bool:
-        """Returns whether data files are lost. If so, warns that the metadata table is not created until they are
-        restored."""
+        """Returns whether data files are lost. If so, warns that no metadata table is created until they are back."""
         lost = lost_files(session.view(timeline)) if timeline.write_completed else ()
         if lost:
             more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
