@@ -43,6 +43,7 @@ FOUND = {TTL: ["timeline.twice_completed"], RESIZE: ["timeline.planned"], CLUSTE
 """What the doctor finds in a table."""
 _PLANNED = "20261126132036403"
 """The plan of `RESIZE`."""
+CONSISTENT = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
 Copy = Callable[[str], str]
 
 
@@ -55,6 +56,19 @@ def copy(tmp_path: Path) -> Copy:
         return str(tmp_path / name)
 
     return extract
+
+
+@pytest.mark.parametrize("name", [TTL, RESIZE, CLUSTERING])
+def test_exported(copy: Copy, tmp_path: Path, name: str) -> None:
+    """Also a table whose writers write to the buckets of a pending resize, too."""
+    table = hudi_py.open_table(copy(name))
+    table.export(tmp_path / "copy")
+    exported = hudi_py.open_table(tmp_path / "copy", CONSISTENT if name == RESIZE else None)
+    assert_rows_equal(exported.scan().to_table(), table.scan().to_table())
+    if name == RESIZE:
+        assert exported.bucket_resizing.run().instant == _PLANNED
+        columns = ["id", "_hoodie_commit_time"]
+        assert_rows_equal(exported.scan(columns).to_table(), table.scan(columns).to_table())
 
 
 @pytest.mark.parametrize("name", [UPGRADED, TTL, RESIZE, CLUSTERING, CLUSTERED])
@@ -183,7 +197,7 @@ def test_a_plan_of_apache_hudi_is_carried_out(columns: str, copy: Copy) -> None:
         assert plan is not None
         sorting = {"hoodie.clustering.plan.strategy.sort.columns": columns}
         requested.write_bytes(encode_clustering_plan(replace(plan, parameters=sorting)))
-    options = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
+    options = dict(CONSISTENT)
     options["hoodie.bucket.index.num.buckets"] = "4"
     table = hudi_py.open_table(path, options)
     before = table.scan().to_table()
@@ -214,8 +228,7 @@ def test_a_plan_is_not_completed_over_a_write_that_it_does_not_have(copy: Copy) 
     commit.write_bytes(encode_record("HoodieCommitMetadata", record))
     for log in logs:
         log.unlink()
-    options = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
-    table = hudi_py.open_table(path, {**options, "hoodie.metadata.enable": "false"})
+    table = hudi_py.open_table(path, {**CONSISTENT, "hoodie.metadata.enable": "false"})
     before = table.scan().to_table()
     with pytest.raises(ConflictError, match="since it was planned the deltacommit 20261126132037624"):
         table.resize_buckets()

@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 import click
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import csv
 
 import hudi_py
 from hudi_py.cli.declare import CommandTarget
@@ -24,6 +24,7 @@ from hudi_py.cli.rows import ScanQuery
 from hudi_py.cli.screen import Screen, ScreenColumn, number
 from hudi_py.errors import ConfigError, missing_library
 from hudi_py.formats.arrays import is_bytes, is_number
+from hudi_py.formats.base.parquet_writer import fill_required, plain_writer
 from hudi_py.interop.duckdb import query as run_query
 from hudi_py.model.words import counted, show_bytes, visible_json
 from hudi_py.progress import Progress
@@ -290,9 +291,9 @@ def _as_text(array: pa.Array) -> pa.Array:
 
 
 def _write_parquet(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+    with plain_writer(file, schema) as writer:
         for batch in batches:
-            writer.write_batch(batch)
+            writer.write_batch(fill_required(batch))
 
 
 def _write_arrow(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:

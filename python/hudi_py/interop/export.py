@@ -8,8 +8,8 @@ comes last, so that nothing half written can be read: `hoodie.properties`, or fo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -19,7 +19,9 @@ import pyarrow.parquet as pq
 
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
-from hudi_py.model.files import FileSlice
+from hudi_py.formats.base.parquet_writer import fill_required, plain_writer
+from hudi_py.formats.log import HeaderKey, read_blocks
+from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.layout import BUCKET_INDEX, PARTITION_METAFILE, SCHEMAS
 from hudi_py.model.names import NULL_PARTITION, PartitionPath, join_path
@@ -84,6 +86,8 @@ class _Source:
 
     snapshot: Snapshot
     slices: tuple[FileSlice, ...]
+    resized: tuple[LogFile, ...]
+    """Logs of the buckets that a pending clustering will make: commits name them, so readers expect them."""
     timeline: Timeline
     """The instants up to the state's."""
 
@@ -91,12 +95,15 @@ class _Source:
     def of(cls, state: TableState, as_of: InstantTime | None) -> _Source:
         snapshot = open_snapshot(state, as_of)
         view = snapshot.view(by_metadata=True)
-        slices = tuple(each for path in view.partitions() for each in view.latest_slices(path, snapshot.as_of))
+        partitions = view.partitions()
+        slices = tuple(slice_ for path in partitions for slice_ in view.latest_slices(path, snapshot.as_of))
+        logs = tuple(log for path in partitions for log in view.logs_of_pending_clustering(path))
         seen = snapshot.timeline
         if as_of is not None:
-            files = tuple(each for each in seen.files if each.time <= as_of)
+            files = tuple(file for file in seen.files if file.time <= as_of)
             seen = Timeline(seen.layout, files, seen.start)
-        return cls(snapshot, slices, seen)
+            logs = tuple(log for log in logs if log.name.instant <= as_of)
+        return cls(snapshot, slices, logs, seen)
 
     @property
     def newest(self) -> Instant | None:
@@ -106,8 +113,10 @@ class _Source:
     @property
     def files(self) -> dict[str, int]:
         """Maps the paths of the data files to their sizes."""
-        bases = ((each.base_file.path, each.base_file.size) for each in self.slices if each.base_file is not None)
-        return {**dict(bases), **{log.path: log.size for each in self.slices for log in each.log_files}}
+        bases = [slice_.base_file for slice_ in self.slices if slice_.base_file is not None]
+        logs = [log for slice_ in self.slices for log in slice_.log_files]
+        files: list[BaseFile | LogFile] = [*bases, *logs, *self.resized]
+        return {file.path: file.size for file in files}
 
     @property
     def partitions(self) -> list[str]:
@@ -138,7 +147,7 @@ def export_table(
         ConfigError: the target is not empty or lies in the table, or an argument is wrong.
         ConflictError: files were cleaned meanwhile.
         HistoryCleanedError: files of that time have been cleaned.
-        UnsupportedTableError: a copy of the table would need files that lie elsewhere.
+        UnsupportedTableError: a copy of the table would need files that lie elsewhere, or have later rows.
     """
     if format not in FORMATS:
         raise ConfigError(f"Cannot export {state.storage.uri} as {format!r}; supported: {', '.join(FORMATS)}")
@@ -184,6 +193,7 @@ def _copy_table(source: _Source, target: Storage, threads: int, progress: Progre
             f"Cannot export {storage.uri} as a table as of {source.snapshot.as_of}: the writes up to then are "
             "archived; give a later time, or format='parquet'"
         )
+    source = _without_later_logs(source, threads)
     instants, files = _kept_instants(source), source.files
     report = ExportReport(
         target.uri,
@@ -222,16 +232,47 @@ def _copy_table(source: _Source, target: Storage, threads: int, progress: Progre
     return report
 
 
+def _without_later_logs(source: _Source, threads: int) -> _Source:
+    """Leaves out logs that have only blocks of later instants, which readers of the copy would take for committed: logs
+    of version 6, which an upgrade leaves as they are, do not have their instants in their names.
+
+    Raises:
+        UnsupportedTableError: a log has blocks of earlier and later instants.
+    """
+    storage, config, as_of = source.snapshot.storage, source.snapshot.config, source.snapshot.as_of
+    if as_of is None or not config.has_completion_times:
+        return source
+
+    def is_later(log: LogFile) -> bool:
+        instants = {block.header.get(HeaderKey.INSTANT_TIME, "") for block in read_blocks(storage, log.path, log.size)}
+        later = sorted(instant for instant in instants if instant > as_of)
+        if later and len(later) < len(instants):
+            raise UnsupportedTableError(
+                f"Cannot export {storage.uri} as a table as of {as_of}: the log file {log.path}, of before the upgrade "
+                f"from version 6, also has rows of {later[0]}; give a later time, or format='parquet'"
+            )
+        return bool(later)
+
+    logs = [log for slice_ in source.slices for log in slice_.log_files]
+    left_out = {log for log, later in zip(logs, in_threads(is_later, logs, threads), strict=True) if later}
+    slices = (
+        replace(slice_, log_files=tuple(log for log in slice_.log_files if log not in left_out))
+        for slice_ in source.slices
+    )
+    return replace(source, slices=tuple(slice_ for slice_ in slices if slice_.base_file or slice_.log_files))
+
+
 def _kept_instants(source: _Source) -> list[Instant]:
-    """Returns the state files of the active timeline that say what rows there are, and plans of compactions, which logs
-    may be named after."""
+    """Returns the state files of the active timeline that say what rows there are, and plans of compactions and of
+    clusterings that logs may be named after."""
     timeline = source.timeline
+    clusterings = {log.name.instant for log in source.resized}
     kept = [each for each in timeline.completed if each.action.comparable in _KEPT_ACTIONS]
     result = [file for each in kept for file in timeline.states_of(each)]
     result += (
         file
         for each in timeline.pending
-        if each.action is Action.COMPACTION
+        if each.action is Action.COMPACTION or each.time in clusterings
         for file in timeline.states_of(each)
         if file.state is State.REQUESTED
     )
@@ -284,6 +325,18 @@ def _write_rows(
         raise ConfigError(
             f"Cannot export {snapshot.storage.uri} partitioned by '{partition_by}': columns are {', '.join(columns)}"
         )
+    if partition_by is not None:
+        type_ = snapshot.schema.field(partition_by).type
+        if pa.types.is_nested(type_) or pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_):
+            raise ConfigError(
+                f"Cannot export {snapshot.storage.uri} partitioned by '{partition_by}' of type {type_}: its values do "
+                "not name folders; give a column of texts, numbers, booleans, dates or times"
+            )
+        if columns == [partition_by]:
+            raise ConfigError(
+                f"Cannot export {snapshot.storage.uri} partitioned by '{partition_by}': it is the only column, and the "
+                "files would have none; leave partition_by out"
+            )
     arguments = ScanArguments(columns=columns, as_of=None if snapshot.as_of is None else str(snapshot.as_of))
     scan = make_scan(
         TableState(snapshot.storage, snapshot.config, snapshot.timeline),
@@ -299,6 +352,8 @@ def _write_rows(
     written = _Written(target, partition_by, progress)
     for number, split in enumerate(splits):
         written.add(number, scan.schema, read_split_on(snapshot.storage, split))
+    if not written.num_files:
+        written.add_empty(scan.schema)
     target.sync()
     target.put(_SUCCESS, b"")
     target.sync()
@@ -329,34 +384,43 @@ class _Written:
                     if folder not in writers:
                         paths[folder] = f"{folder}/part-{number:05}.parquet" if folder else f"part-{number:05}.parquet"
                         streams[folder] = self._target.open_output(paths[folder])
-                        writers[folder] = pq.ParquetWriter(streams[folder], kept, compression="zstd")
-                    writers[folder].write_table(rows.select(kept.names).cast(kept))
+                        writers[folder] = plain_writer(streams[folder], kept)
+                    writers[folder].write_batch(fill_required(rows.select(kept.names)))
                     self.num_rows += rows.num_rows
                     self._progress.read(rows.num_rows)
         finally:
             for folder, writer in writers.items():
                 writer.close()
                 streams[folder].close()
-        for path in paths.values():
-            info = self._target.stat(path)
-            self.num_bytes += 0 if info is None else info.size
-        self.num_files += len(paths)
+        self._finished(paths.values())
         self.folders |= paths.keys()
 
-    def _by_folder(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Table]]:
+    def add_empty(self, schema: pa.Schema) -> None:
+        """Writes a file without rows, which tells readers the columns."""
+        path = "part-00000.parquet"
+        with self._target.open_output(path) as sink:
+            plain_writer(sink, schema).close()
+        self._finished([path])
+
+    def _finished(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            info = self._target.stat(path)
+            self.num_bytes += 0 if info is None else info.size
+            self.num_files += 1
+
+    def _by_folder(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yields the rows of each folder."""
-        table = pa.Table.from_batches([batch])
         name = self._partition_by
         if name is None:
-            if table.num_rows:
-                yield "", table
+            if batch.num_rows:
+                yield "", batch
             return
-        values: Sequence[Any] = pc.unique(table[name]).to_pylist()
-        for value in values:
-            mask = (
-                pc.is_null(table[name]) if value is None else pc.equal(table[name], pa.scalar(value, table[name].type))
-            )
-            yield f"{name}={NULL_PARTITION if value is None else quote(str(value), safe='')}", table.filter(mask)
+        # by the codes of a dictionary: no comparison finds NaN
+        values = pc.dictionary_encode(batch[name].cast(pa.string()), null_encoding="encode")
+        for code, text in enumerate(values.dictionary.to_pylist()):
+            # as Spark and Hive, which do not read `name=`
+            folder = f"{name}={quote(text, safe='') if text else NULL_PARTITION}"
+            yield folder, batch.filter(pc.equal(values.indices, code))
 
 
 class ExportMethods(ABC):
@@ -383,7 +447,8 @@ class ExportMethods(ABC):
             format: `hudi`: a table with the newest file slices, which Apache Hudi reads, too, without metadata table
                 and earlier versions; `parquet`: files with the rows, without meta columns.
             as_of: the state of an earlier time, see `scan`.
-            partition_by: of `parquet`: the column whose values have a folder each, `column=value`.
+            partition_by: of `parquet`: the column whose values have a folder each, `column=value`; nulls and empty
+                texts have that of Hive's default partition.
             dry_run: only returns what would be copied.
             storage_options: of the target; None: as for the table.
 
@@ -391,7 +456,8 @@ class ExportMethods(ABC):
             ConfigError: the target is not empty or lies in the table, or an argument is wrong.
             ConflictError: files were cleaned meanwhile.
             HistoryCleanedError: files of that time have been cleaned.
-            UnsupportedTableError: the files of a bootstrapped table lie elsewhere; export its rows.
+            UnsupportedTableError: the files of a bootstrapped table lie elsewhere, or logs from before an upgrade
+                from version 6 have later rows, too; export the rows.
         """
         state, instant = self._state_as_of(as_of)
         if storage_options is None:

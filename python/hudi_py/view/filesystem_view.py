@@ -206,6 +206,15 @@ class FileSystemView:
         """
         return [_slice_of(group, group.slices[0]) for group in self._visible(partition, None) if group.slices]
 
+    def logs_of_pending_clustering(self, partition: PartitionPath) -> list[LogFile]:
+        """Returns the logs of file groups that a pending clustering will make. While buckets of a consistent hashing
+        index are resized, writers write to the new ones, too; until it completes, these logs belong to no slice."""
+        pending = set(self.pending_clustering.values())
+        if not pending:
+            return []
+        _, logs = self._sorted_out(partition, self.lister.files(partition))
+        return [log for group in logs.values() for log in group if log.name.instant in pending]
+
     def lost_files(self, partition: PartitionPath) -> list[tuple[RecordedFile, int | None]]:
         """Returns files of the newest slices that completed commits wrote and the storage lacks or truncated, with
         their current size (None: missing). Empty if a metadata table is listed, which does not show it."""

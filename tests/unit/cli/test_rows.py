@@ -76,6 +76,14 @@ def test_rows_go_out_and_come_back(form: str, cli: Run, made: Path, tmp_path: Pa
     assert table.scan(rows.schema.names).to_table().sort_by("id") == rows.sort_by("id")
 
 
+def test_members_that_may_not_be_null_in_structs_that_are(cli: Run, tmp_path: Path) -> None:
+    place = pa.struct([pa.field("city", pa.string(), nullable=False), pa.field("floor", pa.int32())])
+    rows = pa.table({"id": [1, 2], "place": pa.array([{"city": "rome", "floor": 1}, None], place)})
+    hudi_py.write(tmp_path / "t", rows, record_key="id")
+    cli("read", tmp_path / "t", "--output", tmp_path / "rows.parquet")
+    assert pq.read_table(tmp_path / "rows.parquet").select(rows.schema.names).to_pylist() == rows.to_pylist()
+
+
 def test_text_is_read_in_the_types_of_the_table(cli: Run, tmp_path: Path) -> None:
     path = tmp_path / "t"
     schema = pa.schema({"id": pa.string(), "at": pa.date32(), "price": pa.decimal128(9, 2), "n": pa.int32()})

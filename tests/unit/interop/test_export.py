@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
-from hudi_py.errors import ConfigError, ConflictError, HudiError
+from hudi_py.errors import ConfigError, ConflictError, HudiError, UnsupportedTableError
+from hudi_py.formats.log import HeaderKey, LogBlock, read_blocks
 from hudi_py.health.diagnose import diagnose
-from hudi_py.storage import open_storage
+from hudi_py.storage import Storage, open_storage
 from tests.support.choice import cases
 
 OPTIONS = {
@@ -72,6 +77,30 @@ def test_a_copy_is_a_table(tmp_path: Path, version: int, kind: str) -> None:
     assert "would be copied" in str(planned)
 
 
+def test_logs_of_version_6_after_an_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are named by the base file's instant, whichever commit wrote them."""
+    path = tmp_path / "t"
+    times = [write(path, [0, 1], 1, record_key="id", ordering_by="ts", table_type="mor", table_version=6)]
+    times += [write(path, [1, 2], ts) for ts in (2, 3)]
+    table = hudi_py.open_table(str(path), options=OPTIONS)
+    table.upgrade(9)
+    for number, as_of in enumerate(times):
+        table.export(tmp_path / f"copy{number}", as_of=as_of)
+        assert values(tmp_path / f"copy{number}") == values(path, as_of=as_of)
+    from hudi_py.interop import export
+
+    def appended(storage: Storage, log: str, size: int) -> Iterator[LogBlock]:
+        """As on HDFS, where Apache Hudi appends to logs."""
+        yield from read_blocks(storage, log, size)
+        if ".log.1_" in log:
+            yield replace(next(read_blocks(storage, log, size)), header={HeaderKey.INSTANT_TIME: times[2]})
+
+    monkeypatch.setattr(export, "read_blocks", appended)
+    with pytest.raises(UnsupportedTableError, match=f"also has rows of {times[2]}; give a later time"):
+        table.export(tmp_path / "other", as_of=times[1])
+    assert not (tmp_path / "other").exists()
+
+
 def test_rows_become_parquet_files(tmp_path: Path) -> None:
     path = tmp_path / "t"
     times = make(path)
@@ -97,6 +126,43 @@ def test_values_of_folders(tmp_path: Path) -> None:
     hudi_py.open_table(str(tmp_path / "t")).export(tmp_path / "out", format="parquet", partition_by="c")
     names = {each.name for each in (tmp_path / "out").iterdir()}
     assert names == {"c=a%2Fb", "c=__HIVE_DEFAULT_PARTITION__", "c=x", "_SUCCESS"}
+    columns = {
+        "f": (pa.array([float("nan"), 1.5, None, float("nan")]), {"f=nan", "f=1.5", "f=__HIVE_DEFAULT_PARTITION__"}),
+        "t": (pa.array(["", None, "a", "a"]), {"t=a", "t=__HIVE_DEFAULT_PARTITION__"}),
+        "b": (pa.array([True, False, True, None]), {"b=true", "b=false", "b=__HIVE_DEFAULT_PARTITION__"}),
+    }
+    table = pa.table({"id": [1, 2, 3, 4], **{name: values for name, (values, _) in columns.items()}})
+    hudi_py.write(str(tmp_path / "u"), table, record_key="id")
+    for name, (_, folders) in columns.items():
+        done = hudi_py.open_table(str(tmp_path / "u")).export(
+            tmp_path / f"out-{name}", format="parquet", partition_by=name
+        )
+        found = [each for each in (tmp_path / f"out-{name}").iterdir() if each.is_dir()]
+        assert {each.name for each in found} == folders
+        rows = pa.concat_tables([pq.read_table(file, partitioning=None) for each in found for file in each.iterdir()])
+        assert (done.num_rows, sorted(rows["id"].to_pylist())) == (4, [1, 2, 3, 4])
+
+
+def test_no_rows_have_columns(tmp_path: Path) -> None:
+    hudi_py.write(str(tmp_path / "t"), [{"id": 1, "c": "x"}], record_key="id")
+    table = hudi_py.open_table(str(tmp_path / "t"))
+    table.delete("id = 1")
+    for target, given in (("out", {}), ("parts", {"partition_by": "c"})):
+        done = table.export(tmp_path / target, format="parquet", **given)
+        assert (done.num_rows, done.num_files) == (0, 1)
+        found = ds.dataset(tmp_path / target, format="parquet", exclude_invalid_files=True).to_table()
+        assert (found.num_rows, found.schema.names) == (0, ["id", "c"])
+
+
+def test_nested_nullability(tmp_path: Path) -> None:
+    inner = pa.struct([pa.field("a", pa.string(), nullable=False), pa.field("b", pa.int64())])
+    rows = pa.table({"id": [1, 2], "s": pa.array([{"a": "x", "b": 1}, None], inner)})
+    hudi_py.write(str(tmp_path / "t"), rows, record_key="id")
+    table = hudi_py.open_table(str(tmp_path / "t"))
+    table.export(tmp_path / "out", format="parquet")
+    assert pq.read_table(tmp_path / "out")["s"].to_pylist() == [{"a": "x", "b": 1}, None]
+    with pytest.raises(ConfigError, match="its values do not name folders"):
+        table.export(tmp_path / "parts", format="parquet", partition_by="s")
 
 
 def test_other_storages() -> None:

@@ -277,6 +277,38 @@ def _parquet_writer(
     )
 
 
+def plain_writer(
+    sink: Any, schema: pa.Schema, footers: list[pq.FileMetaData] | None = None, *, store_schema: bool = True
+) -> pq.ParquetWriter:
+    """Opens a writer of rows for other programs. Floating-point columns have no statistics: Arrow's ignore NaN, and
+    readers trust them. `fill_required` makes rows writable."""
+    floats = {name for name, _ in float_columns(schema)}
+    statistics = [path for field in schema for path in leaf_paths(field) if path not in floats]
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression="zstd",
+        store_schema=store_schema,
+        write_statistics=statistics if floats else True,
+        metadata_collector=footers,
+    )
+
+
+def fill_required(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Fills nulls below null structs where the file may have none.
+
+    Raises:
+        SchemaMismatchError: a member is null that may not be.
+    """
+    if not any(has_required(field.type) for field in batch.schema):
+        return batch
+    columns = [
+        required(column, field) if has_required(field.type) else column
+        for field, column in zip(batch.schema, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
 def float_columns(
     schema: pa.Schema | pa.StructType, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudi_py.formats.base.parquet_writer import float_columns, leaf_paths
+from hudi_py.formats.base.parquet_writer import fill_required, plain_writer
 from hudi_py.interop.iceberg.columns import IcebergColumns
 from hudi_py.read.slices.parts import CHUNK_ROWS, added_rows, replaced_rows
 from hudi_py.read.slices.task import read_split_on
@@ -97,10 +97,11 @@ def _write_side_file(
     first = next(batches, None)
     if first is None:
         return None
-    with storage.open_output(path) as out, _side_writer(out, schema, footers) as writer:
+    with storage.open_output(path) as out, plain_writer(out, schema, footers, store_schema=False) as writer:
         batch: pa.RecordBatch | None = first
         while batch is not None:
-            writer.write_batch(pa.RecordBatch.from_arrays(_cast_columns(batch, schema), schema=schema), _ROW_GROUP)
+            rows = pa.RecordBatch.from_arrays(_cast_columns(batch, schema), schema=schema)
+            writer.write_batch(fill_required(rows), _ROW_GROUP)
             batch = next(batches, None)
     size = storage.stat(path)
     assert size is not None
@@ -113,17 +114,3 @@ def _cast_columns(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
         column if column.type.equals(field.type, check_metadata=True) else column.cast(field.type)
         for column, field in zip(batch.columns, schema, strict=True)
     ]
-
-
-def _side_writer(out: Any, schema: pa.Schema, footers: list[pq.FileMetaData]) -> pq.ParquetWriter:
-    # Arrow's statistics ignore NaN, and readers trust them
-    floats = {name for name, _ in float_columns(schema)}
-    with_statistics = [path for item in schema for path in leaf_paths(item) if path not in floats]
-    return pq.ParquetWriter(
-        out,
-        schema,
-        compression="zstd",
-        store_schema=False,
-        write_statistics=with_statistics,
-        metadata_collector=footers,
-    )
