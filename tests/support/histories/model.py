@@ -72,6 +72,7 @@ class Model(RuleBasedStateMachine):
         self.step = 10
         self.fresh = 1000
         self.checks = 0
+        self.copies = 0
 
     @property
     def doors(self) -> Doors:

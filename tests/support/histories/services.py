@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -212,6 +213,31 @@ class Services(Queries):
         )
         if done is not None:
             self.form = replace(self.form, kind=kind)
+
+    @rule(data=st.data(), door=st.sampled_from(SERVICES))
+    def go_on_in_a_copy(self, data: st.DataObject, door: str = "table") -> None:
+        """Of now or of an earlier time, which has no earlier versions."""
+        state = data.draw(st.sampled_from(self.past))
+        newest = state is self.now
+        self.copies += 1
+        target = f"{self.folder}/copy{self.copies}"
+        if not newest:
+            try:
+                self._read(as_of=state.instant)
+            except hudi_py.HistoryCleanedError:
+                with pytest.raises(hudi_py.HudiError):
+                    self.table.export(target, as_of=state.instant)
+                return
+        done = self._served(
+            door,
+            "export",
+            target,
+            *([] if newest else ["--as-of", state.instant]),
+            options=QUIET,
+            run=lambda table: table.export(target, as_of=None if newest else state.instant),
+        )
+        if done is not None:
+            self.path, self.past, self.saved = target, [state], {}
 
     @rule(count=st.integers(1, 3), door=st.sampled_from(SERVICES))
     def roll_back(self, count: int, door: str = "table") -> None:
