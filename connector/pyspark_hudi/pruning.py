@@ -183,15 +183,15 @@ class _WithParts(_Base):  # type: ignore[misc]
 
     def _kept(self, method: str, *arguments: Any) -> Any:
         """Wraps a method that keeps columns as they are."""
-        parts, found = self._hudi_py_parts, getattr(super(), method)(*arguments)
-        if not self._may_be_pruned(found):
-            return found
+        parts, frame = self._hudi_py_parts, getattr(super(), method)(*arguments)
+        if not self._may_be_pruned(frame):
+            return frame
 
         def made(condition: str | None) -> DataFrame:
             result: DataFrame = getattr(parts.made(condition), method)(*arguments)
             return result
 
-        return with_parts(found, Parts(parts.columns, made, parts.of or self))
+        return with_parts(frame, Parts(parts.columns, made, parts.of or self))
 
     def _other(self, method: str, *arguments: Any, **named: Any) -> Any:
         """Wraps a method that makes new columns."""

@@ -102,9 +102,9 @@ def write_table(
 
     plan = planned()
     with undone(spark, calls.abort_write, plan.write):
-        found = _in_one_process(df, plan)
-        if found is not None:
-            return found
+        written = _in_one_process(df, plan)
+        if written is not None:
+            return written
         first = _Attempt.of(df, plan)
     attempts = itertools.chain([first], iter(shuffled, None))
     result, retries = redo_on_conflict(lambda: next(attempts).run(), first.retries)

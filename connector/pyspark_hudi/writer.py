@@ -76,8 +76,8 @@ class HudiWriter(DataSourceArrowWriter):
         return TaskMessage(None)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        found = [message.result for message in messages if isinstance(message, TaskMessage)]
-        commit_or_skip(self.plan, [result for result in found if result is not None], self.committed)
+        results = [message.result for message in messages if isinstance(message, TaskMessage)]
+        commit_or_skip(self.plan, [result for result in results if result is not None], self.committed)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self.committed is None:
@@ -119,8 +119,8 @@ def driver_pid() -> int | None:
         if _is_jvm(pid):
             return pid
     own, there = os.getpid(), Path("/proc")
-    others = (int(each.name) for each in there.iterdir() if each.name.isdigit()) if there.is_dir() else ()
-    return next((each for each in others if _parent(each) == own and _is_jvm(each)), None)
+    others = (int(folder.name) for folder in there.iterdir() if folder.name.isdigit()) if there.is_dir() else ()
+    return next((other for other in others if _parent(other) == own and _is_jvm(other)), None)
 
 
 def _is_jvm(pid: int) -> bool:

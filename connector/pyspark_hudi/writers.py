@@ -147,13 +147,13 @@ class NativeStreamWriter(_Partitioned):
     ) -> Any:
         self._take(format, partitionBy, options)
         asked = self._hudi_py
-        found = None
+        target = None
         is_ours = is_own_format(asked.owner.sparkSession, asked.format)
         if is_ours or (is_enabled(asked.owner.sparkSession) and asked.format == ""):
-            found = stream_target(asked.owner, tableName, asked.options, asked.partitions, is_ours=is_ours)
-        if found is None:
+            target = stream_target(asked.owner, tableName, asked.options, asked.partitions, is_ours=is_ours)
+        if target is None:
             return super().toTable(tableName, outputMode=outputMode, queryName=queryName)
-        path, more = found
+        path, more = target
         if asked.partitions:
             self._unpartition()  # the table has them
         self.options(**more)
@@ -229,18 +229,18 @@ class NativeWriterV2(Noting):
 
 def _native_save(asked: SourceRequest, path: Any) -> bool:
     """Writes by `write_table`; returns False, without writing, if the plain format should."""
-    found, options = asked.path(path), asked.own_options()
-    if asked.plain or found is None or not is_own_format(asked.owner.sparkSession, asked.format):
+    table_path, options = asked.path(path), asked.own_options()
+    if asked.plain or table_path is None or not is_own_format(asked.owner.sparkSession, asked.format):
         return False
     mode = asked.mode.lower()
     if mode not in CREATING | {"append"} or not _PLAIN_WRITES.isdisjoint(options):
         return False
-    if mode in CREATING and _exists(asked.owner.sparkSession, found, options):
+    if mode in CREATING and _exists(asked.owner.sparkSession, table_path, options):
         if mode == "ignore":
             return True
         raise TableExistsError(
-            f"Cannot create a table at {found}: there is one already; write to it with mode('append'), or replace its "
-            "rows with mode('overwrite')"
+            f"Cannot create a table at {table_path}: there is one already; write to it with mode('append'), or replace "
+            "its rows with mode('overwrite')"
         )
     try:
         operation = Options.resolve(options, Scope.WRITE).get(write_config.OPERATION)
@@ -249,9 +249,9 @@ def _native_save(asked: SourceRequest, path: Any) -> bool:
     if operation == "bootstrap":
         return False
     try:
-        write_table(asked.owner, found, operation=operation, options=options)
+        write_table(asked.owner, table_path, operation=operation, options=options)
     except ImportError as error:  # pandas is missing; nothing was written
-        _log.warning("%s is written by the plain format, in which one process merges all rows: %s", found, error)
+        _log.warning("%s is written by the plain format, in which one process merges all rows: %s", table_path, error)
         return False
     except HudiError as error:
         spark_error = error.__context__  # as `df.write` raises it

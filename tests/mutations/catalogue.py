@@ -561,8 +561,8 @@ MUTATIONS: Final = (
     Mutation(
         "erase: versions for which the filter was true once stay",
         CORE + "erasure/contents.py",
-        "        return found if self.condition is None else found | satisfied(self.condition, rows)\n",
-        "        return found\n",
+        "        return erased if self.condition is None else erased | satisfied(self.condition, rows)\n",
+        "        return erased\n",
         "tests/unit/erasure/test_erase.py::test_rows_that_were_true_before_stay",
     ),
     Mutation(
@@ -808,7 +808,7 @@ MUTATIONS: Final = (
     Mutation(
         "ranges: a gap in an archive of version 6 is passed over",
         CORE + "timeline/commits.py",
-        "            _check_unbroken(state, found, span)\n",
+        "            _check_unbroken(state, commits, span)\n",
         "            pass\n",
         "tests/unit/read/test_damage.py",
     ),
@@ -1203,7 +1203,7 @@ MUTATIONS: Final = (
     Mutation(
         "log: a file of another commit is read",
         CORE + "merge/damage.py",
-        "        if written and all(each.name != file.name for each in written):\n",
+        "        if written and all(other.name != file.name for other in written):\n",
         "        if False:\n",
         "tests/unit/formats/test_swapped.py",
     ),

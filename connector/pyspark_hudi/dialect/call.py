@@ -41,7 +41,7 @@ def call(tables: Tables, cursor: Cursor) -> DataFrame | None:
         HudiError: as `run_service`.
     """
     cursor.need("CALL")
-    *catalog, name = (each.lower() for each in cursor.names())
+    *catalog, name = (part.lower() for part in cursor.names())
     if catalog:
         return None
     procedure = PROCEDURES.get(name)
@@ -55,8 +55,8 @@ def call(tables: Tables, cursor: Cursor) -> DataFrame | None:
         return tables.spark.createDataFrame([(_help(given["cmd"]),)], procedure.columns)
     target = _target(tables, name, procedure, given)
     rows = list(procedure.run(target, given))
-    found = tables.spark.createDataFrame(rows, procedure.columns)
-    return found.where(str(given["filter"])) if given.get("filter") else found
+    result = tables.spark.createDataFrame(rows, procedure.columns)
+    return result.where(str(given["filter"])) if given.get("filter") else result
 
 
 def compaction(tables: Tables, cursor: Cursor) -> DataFrame | None:
@@ -103,7 +103,7 @@ def _no_procedure(what: str, name: str) -> ConfigError:
 
 def _arguments(name: str, procedure: Procedure, cursor: Cursor) -> dict[str, Any]:
     given = procedure.accepted
-    named = {each.lower(): each for each in given}
+    named = {parameter.lower(): parameter for parameter in given}
     for number, part in enumerate(cursor.parts()):
         following = Cursor(part.text, part.tokens, part.at + 1, part.end)
         if following.sees("=>") or following.sees("=", ">"):

@@ -34,8 +34,8 @@ def _show_status(target: StatementTarget, given: Given) -> Rows:
 
 
 def _validate(target: StatementTarget, given: Given) -> Rows:
-    found = target.call(calls.validate_audit)
-    yield _name(given), found.result, found.num_transactions, found.num_issues, found.details
+    report = target.call(calls.validate_audit)
+    yield _name(given), report.result, report.num_transactions, report.num_issues, report.details
 
 
 def _clean_up(target: StatementTarget, given: Given) -> Rows:

@@ -34,12 +34,12 @@ def _service(
 
 def options_of(given: Given) -> dict[str, str]:
     """Parses the parameter `options`: key=value, separated by commas."""
-    found = {}
+    options = {}
     for part in str(given.get("options") or "").split(","):
         key, separator, value = part.partition("=")
         if separator:
-            found[key.strip()] = value.strip()
-    return found
+            options[key.strip()] = value.strip()
+    return options
 
 
 def _run_service(target: StatementTarget, given: Given) -> Rows:
@@ -55,21 +55,24 @@ def _run_service(target: StatementTarget, given: Given) -> Rows:
 
 def _pending(target: StatementTarget, service: str) -> dict[str, tuple[int, str]]:
     """Returns the number of operations and the state of each pending plan, by instant, oldest first."""
-    found: dict[str, tuple[int, str]] = {}
+    plans: dict[str, tuple[int, str]] = {}
     for row in target.view("plans"):
         if row["service"] == service:
-            found[row["instant"]] = (found.get(row["instant"], (0, ""))[0] + 1, row["state"])
-    return dict(sorted(found.items()))
+            plans[row["instant"]] = (plans.get(row["instant"], (0, ""))[0] + 1, row["state"])
+    return dict(sorted(plans.items()))
 
 
 def _instants(given: object) -> list[str]:
-    return [each.strip() for each in str(given or "").split(",") if each.strip()]
+    return [part.strip() for part in str(given or "").split(",") if part.strip()]
 
 
 def _check_pending(target: StatementTarget, service: str, wanted: Iterable[str], pending: Collection[str]) -> None:
-    missing = [each for each in wanted if each not in pending]
+    missing = [instant for instant in wanted if instant not in pending]
     if missing:
-        raise ConfigError(f"Cannot run the {service} {missing[0]} of {target.shown}: no such plan is pending")
+        raise ConfigError(
+            f"Cannot run the {service} {missing[0]} of {target.shown}: no such plan is pending; pending are "
+            f"{', '.join(sorted(pending)) or 'none'}"
+        )
 
 
 def _run_clustering(target: StatementTarget, given: Given) -> Rows:
@@ -82,9 +85,15 @@ def _run_clustering(target: StatementTarget, given: Given) -> Rows:
         )
     wanted = _instants(given["instants"])
     if wanted and operation == "schedule":
-        raise ConfigError("Cannot call run_clustering with op => 'schedule' and instants: a new plan gets a new one")
+        raise ConfigError(
+            f"Cannot call run_clustering with op => 'schedule' and the instant {wanted[0]!r}: a new plan gets a new "
+            "instant; leave instants out"
+        )
     if given["predicate"]:
-        raise ConfigError("Cannot call run_clustering with a predicate: name partitions by selected_partitions")
+        raise ConfigError(
+            f"Cannot call run_clustering with predicate => {given['predicate']!r}: conditions are not supported; "
+            "name partitions by selected_partitions"
+        )
     chosen = {
         clustering_config.SORT_COLUMNS: given["order"],
         clustering_config.LAYOUT: given["order_strategy"],
@@ -189,7 +198,10 @@ def _rollback_inflight(target: StatementTarget, given: Given) -> Rows:
     (`RunRollbackInflightTableServiceProcedure`, 1.2.0)."""
     instant = needed(given, "pending_instant")
     begun = [
-        each for service in _REWRITING for each, (_, state) in _pending(target, service).items() if state == "INFLIGHT"
+        pending
+        for service in _REWRITING
+        for pending, (_, state) in _pending(target, service).items()
+        if state == "INFLIGHT"
     ]
     if instant not in begun:
         raise ConfigError(
@@ -222,20 +234,22 @@ def _restore(target: StatementTarget, given: Given) -> Rows:
 def _savepoints(target: StatementTarget) -> list[str]:
     """Lists savepoints, newest first."""
     rows = target.view("timeline")
-    found = [row["instant"] for row in rows if (row["action"], row["state"]) == ("savepoint", "COMPLETED")]
-    return sorted(found, reverse=True)
+    savepoints = [row["instant"] for row in rows if (row["action"], row["state"]) == ("savepoint", "COMPLETED")]
+    return sorted(savepoints, reverse=True)
 
 
 def _newest_savepoint(target: StatementTarget) -> str:
-    found = _savepoints(target)
-    if not found:
-        raise ConfigError(f"The table {target.shown} has no savepoint; create one with CALL create_savepoint")
-    return found[0]
+    savepoints = _savepoints(target)
+    if not savepoints:
+        raise ConfigError(
+            f"Cannot choose the newest savepoint of {target.shown}: it has none; create one with CALL create_savepoint"
+        )
+    return savepoints[0]
 
 
 def _show_savepoints(target: StatementTarget, given: Given) -> Rows:
-    for each in _savepoints(target):
-        yield (each,)
+    for savepoint in _savepoints(target):
+        yield (savepoint,)
 
 
 def _show_commits(target: StatementTarget, given: Given) -> Rows:
@@ -280,7 +294,7 @@ def _bucket_rules(target: StatementTarget, given: Given) -> Rows:
         yield "SUCCESS", "SHOW_CONFIG", ";".join(shown)
     elif given["rollback"] is not None:
         instant = str(given["rollback"])
-        if instant not in [each[0] for each in report["rules"]]:
+        if instant not in [rule[0] for rule in report["rules"]]:
             yield "FAILED", "ROLLBACK", None
             return
         _service(target, "rollback", options, instant=instant)

@@ -95,7 +95,7 @@ def _repair(name: str) -> Callable[[StatementTarget, Given], Rows]:
 
 def _ddl(schema: pa.Schema) -> str:
     fields = from_arrow_schema(schema)
-    return ", ".join(f"{_name(each.name)} {each.dataType.simpleString().upper()}" for each in fields)
+    return ", ".join(f"{_name(field.name)} {field.dataType.simpleString().upper()}" for field in fields)
 
 
 def _name(name: str) -> str:
@@ -111,6 +111,6 @@ SHOW_PROCEDURES: Final = {
     if name != EXPORT
 }
 MENDING_PROCEDURES: Final = {
-    name: Procedure(each.parameters, _ddl(each.columns), _repair(name))
-    for name, each in calls.REPAIR_PROCEDURES.items()
+    name: Procedure(procedure.parameters, _ddl(procedure.columns), _repair(name))
+    for name, procedure in calls.REPAIR_PROCEDURES.items()
 }

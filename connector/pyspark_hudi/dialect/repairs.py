@@ -52,7 +52,10 @@ def _export_instants(target: StatementTarget, given: Given) -> Rows:
     """Exports instants to a folder of the process that runs CALL, one file each."""
     folder = needed(given, "local_folder")
     if not os.path.isdir(folder):
-        raise ConfigError(f"Cannot export instants of {target.shown} to {folder}: it is not a folder of this machine")
+        raise ConfigError(
+            f"Cannot export instants of {target.shown} to {folder}: it is not a folder of this machine; create it, or "
+            "name another"
+        )
     rows = rows_of(target, EXPORT, given)
     for name, content in rows:
         with open(os.path.join(folder, os.path.basename(name)), "w", encoding="utf-8", newline="\n") as file:

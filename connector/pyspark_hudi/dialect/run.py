@@ -151,7 +151,10 @@ def bound(text: str, args: Args) -> str:
         else:
             continue
         if value is _missing:
-            raise ConfigError(f"Statement {text[:200]!r} has the parameter {text[token.start : end]} without a value")
+            raise ConfigError(
+                f"Cannot run {text[:200]!r}: it has the parameter {text[token.start : end]} without a value; give the "
+                "value in args"
+            )
         pieces += [text[done : token.start], _placed_constant(value)]
         done = end
     return "".join([*pieces, text[done:]])

@@ -46,7 +46,7 @@ def _sync_validate(target: StatementTarget, given: Given) -> Rows:
         raise ConfigError(f"Cannot call sync_validate with mode => {mode!r}; supported: {', '.join(_MODES)}")
     other = named_target(target.tables, "sync_validate", needed(given, "dst_table"))
     days = None if mode == _MODES[0] else int(given["partition_cnt"])
-    newest = {each.path: _newest_commit(each) for each in (target, other)}
+    newest = {table.path: _newest_commit(table) for table in (target, other)}
     ahead, behind = (other, target) if newest[other.path] > newest[target.path] else (target, other)
     difference = _num_rows(ahead, days) - _num_rows(behind, days)
     text = f"Count difference now is count({ahead.config.name}) - count({behind.config.name}) == {difference}"

@@ -64,25 +64,25 @@ class SqlToken:
 
 def first_word(text: str) -> str:
     """Returns the first word of a statement, in upper case; empty if there is none."""
-    first = next((each for each in lexemes(text) if each.kind != "comment"), None)
-    found = "" if first is None or first.kind != "word" else text[first.start : first.end].upper()
-    return found if found.isalpha() else ""
+    first = next((lexeme for lexeme in lexemes(text) if lexeme.kind != "comment"), None)
+    word = "" if first is None or first.kind != "word" else text[first.start : first.end].upper()
+    return word if word.isalpha() else ""
 
 
 def tokens_of(text: str) -> list[SqlToken] | None:
     """Splits a statement into tokens, without a trailing semicolon. Returns None if it contains something that is not
     SQL, so that Spark reports it."""
     made: list[SqlToken] = []
-    for each in lexemes(text):
-        piece = text[each.start : each.end]
-        if each.kind in ("text", "raw"):
-            made.append(SqlToken(text_value(piece), "text", each.start, each.end))
-        elif each.kind == "name":
-            made.append(SqlToken(piece[1:-1].replace("``", "`"), "name", each.start, each.end))
-        elif each.kind == "other" and piece not in "{}":  # braces are for values of keyword arguments
+    for lexeme in lexemes(text):
+        piece = text[lexeme.start : lexeme.end]
+        if lexeme.kind in ("text", "raw"):
+            made.append(SqlToken(text_value(piece), "text", lexeme.start, lexeme.end))
+        elif lexeme.kind == "name":
+            made.append(SqlToken(piece[1:-1].replace("``", "`"), "name", lexeme.start, lexeme.end))
+        elif lexeme.kind == "other" and piece not in "{}":  # braces are for values of keyword arguments
             return None
-        elif each.kind != "comment":
-            made.append(SqlToken(piece, "number" if each.kind == "number" else "word", each.start, each.end))
+        elif lexeme.kind != "comment":
+            made.append(SqlToken(piece, "number" if lexeme.kind == "number" else "word", lexeme.start, lexeme.end))
     while made and made[-1].is_word(";"):
         made.pop()
     return _with_columns(_joined(made))
@@ -114,7 +114,7 @@ def _with_columns(tokens: list[SqlToken]) -> list[SqlToken]:
         parts = _parts_of_cases(tokens, columns)
         # of `CASE case WHEN a THEN b END` the second one has taken the WHEN and the END of the first
         robbed = (at for at in range(len(tokens) - 1) if at not in parts and _is_certain(tokens, at))
-        thief = next((next((each for each in sorted(parts) if each > at), None) for at in robbed), None)
+        thief = next((next((part for part in sorted(parts) if part > at), None) for at in robbed), None)
         if thief is None or thief in columns or not tokens[thief].is_word("CASE"):
             break
         columns.add(thief)
@@ -126,25 +126,25 @@ def _with_columns(tokens: list[SqlToken]) -> list[SqlToken]:
 
 def _parts_of_cases(tokens: Sequence[SqlToken], columns: Collection[int]) -> set[int]:
     """Returns the numbers of the CASE and END that belong together. `columns`: those that are column names."""
-    found = _Cases()
+    cases = _Cases()
     for at, token in enumerate(tokens):
         if token.kind != "word" or (at and tokens[at - 1].text == "."):
             continue
         word = token.text.upper()
-        is_column = at > 0 and tokens[at - 1].is_word("CASE") and at - 1 not in found.begun
+        is_column = at > 0 and tokens[at - 1].is_word("CASE") and at - 1 not in cases.begun
         after_operand = is_column or _ends_operand(tokens, at - 1)
         if word in _OPENING:
-            found.open.append(_Open(at))
+            cases.open.append(_Open(at))
         elif word == "CASE":
             if at not in columns and not after_operand and _may_begin_case(tokens, at):
-                found.begin(at)
+                cases.begin(at)
         elif word in (",", ";", *_CLOSING):
-            found.close(parenthesis=word in _CLOSING)
+            cases.close(parenthesis=word in _CLOSING)
         elif word == "THEN" or (word == "WHEN" and not _is_clause(tokens, at)):
-            found.go_on(word)
+            cases.go_on(word)
         elif word == "END" and after_operand:
-            found.end(at)
-    return found.parts
+            cases.end(at)
+    return cases.parts
 
 
 @dataclass(slots=True)
@@ -265,8 +265,8 @@ class Cursor:
 
     def refused(self, why: str) -> ConfigError:
         token = self.token
-        found = "its end" if token is None else repr(self.text[token.start : token.start + 40])
-        return ConfigError(f"Cannot run {self.text[:200]!r} on a Hudi table: {why}; found {found}")
+        actual = "its end" if token is None else repr(self.text[token.start : token.start + 40])
+        return ConfigError(f"Cannot run {self.text[:200]!r} on a Hudi table: {why}; found {actual}")
 
     def name(self) -> str:
         token = self.token
@@ -297,11 +297,11 @@ class Cursor:
         self.need(")")
         return Cursor(self.text, self.tokens, start, self.at - 1)
 
-    def skip_to(self, found: Callable[[], bool]) -> None:
+    def skip_to(self, is_end: Callable[[], bool]) -> None:
         """Skips to where `found` is true, outside of parentheses and CASE that open on the way, or to the end."""
         depth = 0
         while self.at < self.end:
-            if depth == 0 and found():
+            if depth == 0 and is_end():
                 return
             token = self.tokens[self.at]
             if token.is_word(*_OPENING, "CASE"):
@@ -324,9 +324,9 @@ class Cursor:
                 self.need(",")
 
     def rest(self) -> Cursor:
-        found = Cursor(self.text, self.tokens, self.at, self.end)
+        cursor = Cursor(self.text, self.tokens, self.at, self.end)
         self.at = self.end
-        return found
+        return cursor
 
     def finish(self) -> None:
         if self.token is not None:
@@ -348,7 +348,7 @@ def value_of(part: Cursor) -> str:
 
 def properties(cursor: Cursor) -> dict[str, str]:
     """Parses keys and values of TBLPROPERTIES or OPTIONS."""
-    found = {}
+    given = {}
     for part in cursor.parts():
         key = property_key(part)
         part.take("=")
@@ -356,9 +356,9 @@ def properties(cursor: Cursor) -> dict[str, str]:
         if value is None:
             raise part.refused("expected a value")
         part.at += 1
-        found[key] = value.text
+        given[key] = value.text
         part.finish()
-    return found
+    return given
 
 
 def property_key(part: Cursor) -> str:

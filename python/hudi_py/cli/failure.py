@@ -75,8 +75,8 @@ def fail(error: BaseException, *, debug: bool, as_json: bool, table: str = "") -
     elif as_json:
         fields = {key: str(value) for key, value in error.fields.items()} if isinstance(error, HudiError) else {}
         named = {"table": table} if table else {}
-        found = {**named, "error": type(error).__name__, "message": _message(error), "exit_code": code, **fields}
-        click.echo(visible_json(json.dumps(found, ensure_ascii=False)), err=True)
+        shown_fields = {**named, "error": type(error).__name__, "message": _message(error), "exit_code": code, **fields}
+        click.echo(visible_json(json.dumps(shown_fields, ensure_ascii=False)), err=True)
     else:
         click.echo(_block(error, table), err=True)
     return code

@@ -180,10 +180,10 @@ def _of_text(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
         return values.cast(kind)
     if pa.types.is_binary(kind):
         try:
-            found = [None if each is None else b64decode(each, validate=True) for each in values.to_pylist()]
+            decoded = [None if text is None else b64decode(text, validate=True) for text in values.to_pylist()]
         except ValueError as error:
             raise SchemaMismatchError(f"Column '{name}' is binary, and a text of it is no base64: {error}") from None
-        return pa.array(found, kind)
+        return pa.array(decoded, kind)
     if not pa.types.is_timestamp(kind):
         return values.cast(kind)
     zoned = pc.match_substring_regex(values, _ZONED)
@@ -226,19 +226,19 @@ def _check_numbers(data: bytes, guessed: dict[str, pa.DataType]) -> None:
 
 def _changed(value: Any, kind: pa.DataType) -> int | None:
     if isinstance(value, dict) and pa.types.is_struct(kind):
-        found = (_changed(value.get(field.name), field.type) for field in kind)
+        changes = (_changed(value.get(field.name), field.type) for field in kind)
     elif isinstance(value, list) and pa.types.is_list(kind):
-        found = (_changed(each, kind.value_type) for each in value)
+        changes = (_changed(member, kind.value_type) for member in value)
     else:
         is_whole = isinstance(value, int) and pa.types.is_float64(kind)
         return value if is_whole and (abs(value) >= 10**308 or int(float(value)) != value) else None
-    return next((each for each in found if each is not None), None)
+    return next((change for change in changes if change is not None), None)
 
 
 def _parquet(file: IO[bytes], types: dict[str, pa.DataType]) -> pa.RecordBatchReader:
     # standard input cannot seek; `pre_buffer` would keep everything that has been read
-    found = parquet.ParquetFile(file if file.seekable() else pa.BufferReader(file.read()), pre_buffer=False)
-    return pa.RecordBatchReader.from_batches(found.schema_arrow, found.iter_batches())
+    opened = parquet.ParquetFile(file if file.seekable() else pa.BufferReader(file.read()), pre_buffer=False)
+    return pa.RecordBatchReader.from_batches(opened.schema_arrow, opened.iter_batches())
 
 
 def _arrow(file: IO[bytes], types: dict[str, pa.DataType]) -> Any:
@@ -377,7 +377,7 @@ def erase(target: CommandTarget, asked: ErasureRequest, dry_run: bool, yes: bool
     return report.complete
 
 
-def _show(screen: Screen, found: Spoken) -> None:
-    first, *more = str(found).splitlines()
+def _show(screen: Screen, spoken: Spoken) -> None:
+    first, *more = str(spoken).splitlines()
     for line in (capitalised(first), *more):
         screen.line(line, hang=len(line) - len(line.lstrip()) + 2)

@@ -13,7 +13,7 @@ from hudi_py.cli.declare import NAMES, CommandTarget, KeyValue, dry_run_option, 
 from hudi_py.model.operation import Operation
 
 Body = TypeVar("Body", bound=Callable[..., Any])
-OPERATIONS = tuple(each.value for each in Operation if each.traits.needs != "partitions")
+OPERATIONS = tuple(operation.value for operation in Operation if operation.traits.needs != "partitions")
 FORMATS = ("csv", "json", "parquet", "arrow")
 
 
@@ -48,7 +48,11 @@ def _query_options(body: Body) -> Body:
 
     @wraps(body)
     def run(*args: Any, **named: Any) -> Any:
-        return body(*args, query=ScanQuery(**{each.name: named.pop(each.name) for each in fields(ScanQuery)}), **named)
+        return body(
+            *args,
+            query=ScanQuery(**{argument.name: named.pop(argument.name) for argument in fields(ScanQuery)}),
+            **named,
+        )
 
     options = [
         click.option("-c", "--columns", type=NAMES, help="Columns to read, in this order."),
@@ -154,7 +158,9 @@ def _creation_options(body: Body) -> Body:
 
     @wraps(body)
     def run(*args: Any, table_version: str | None, **named: Any) -> Any:
-        given = {each.name: named.pop(each.name) for each in fields(TableCreation) if each.name in named}
+        given = {
+            argument.name: named.pop(argument.name) for argument in fields(TableCreation) if argument.name in named
+        }
         version = None if table_version is None else int(table_version)
         return body(*args, new=TableCreation(**given, table_version=version), **named)
 

@@ -91,8 +91,8 @@ class Screen:
             lines = textwrap.wrap(
                 text, max(self.width, hang + 20), subsequent_indent=" " * hang, break_on_hyphens=False
             )
-        for each in lines:
-            self._print(Text(each, style))
+        for text_line in lines:
+            self._print(Text(text_line, style))
 
     def report(self, result: Reported, *, as_json: bool) -> None:
         """Prints what was done, as a sentence or as JSON."""
@@ -226,8 +226,8 @@ def to_json(value: Any) -> str:
 
 def records(table: pa.Table) -> list[dict[str, Any]]:
     """Returns the rows of a report, which are few."""
-    found: list[dict[str, Any]] = table.to_pylist()
-    return found
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
 
 
 def _headed(value: Any) -> Any:

@@ -56,8 +56,11 @@ def planned(target: CommandTarget, plans: ServicePlans[Any], how: How) -> None:
 def described() -> list[tuple[str, str]]:
     """Returns the name of each service, with its purpose and arguments."""
     return [
-        (each.name, " ".join([f"{each.help}.", *(f"{_flag(own.name)}: {own.help}." for own in each.arguments)]))
-        for each in SERVICES.values()
+        (
+            service.name,
+            " ".join([f"{service.help}.", *(f"{_flag(own.name)}: {own.help}." for own in service.arguments)]),
+        )
+        for service in SERVICES.values()
     ]
 
 
@@ -90,7 +93,7 @@ def run_service(
 
 
 def _kinds(name: str) -> dict[str, type]:
-    return {each.name: each.kind for each in SERVICES[name].arguments} if name in SERVICES else {}
+    return {argument.name: argument.kind for argument in SERVICES[name].arguments} if name in SERVICES else {}
 
 
 def _named(name: str, texts: Sequence[str]) -> dict[str, Any]:
@@ -141,19 +144,19 @@ def change_table(target: CommandTarget, name: str, to: int | str, dry_run: bool,
     """Implements `hudi-py upgrade`, `downgrade` and `change-type`: shows the consequences, asks, and does it."""
     table = target.open()
     change, screen = getattr(table, name), Screen()
-    found = change(to, dry_run=True)
+    plan = change(to, dry_run=True)
     if not target.as_json:
-        for step in found.steps:
+        for step in plan.steps:
             screen.line(f"- {step}")
-        for limit in found.limits:
+        for limit in plan.limits:
             screen.line(f"Note: {limit}.")
-        if found.steps:
-            screen.line(f"To go back: {found.undo.replace('PATH', table.uri)}")
-    if not dry_run and found.steps:
-        ends = f"{found.source} to {found.target}"
+        if plan.steps:
+            screen.line(f"To go back: {plan.undo.replace('PATH', table.uri)}")
+    if not dry_run and plan.steps:
+        ends = f"{plan.source} to {plan.target}"
         what = f"{table.uri} from {ends}" if name == "change_type" else f"{table.uri} from version {ends}"
         confirm(f"{'Change' if name == 'change_type' else name.capitalize()} {what}?", yes)
-    report(target, found if dry_run else change(to))
+    report(target, plan if dry_run else change(to))
 
 
 def archive(target: CommandTarget, dry_run: bool) -> None:
@@ -162,15 +165,15 @@ def archive(target: CommandTarget, dry_run: bool) -> None:
     if not dry_run:
         report(target, table.archive())
         return
-    found = table.preview_archive()
-    instants = [each.time for each in found.instants]
+    preview = table.preview_archive()
+    instants = [instant.time for instant in preview.instants]
     if target.as_json:
-        screen.json({"dry_run": True, "reason": found.reason, "instants": instants})
+        screen.json({"dry_run": True, "reason": preview.reason, "instants": instants})
     elif instants:
         count = counted(len(instants), "instant")
         screen.line(f"{count} would be archived, {instants[0]} to {instants[-1]}. Nothing was changed.")
     else:
-        screen.line(f"Nothing would be archived: {found.reason}.")
+        screen.line(f"Nothing would be archived: {preview.reason}.")
 
 
 def agreed(target: CommandTarget, undone: Undone, dry_run: bool, yes: bool) -> bool:
@@ -190,9 +193,9 @@ def agreed(target: CommandTarget, undone: Undone, dry_run: bool, yes: bool) -> b
     return True
 
 
-def report(target: CommandTarget, found: ServiceReport) -> None:
+def report(target: CommandTarget, result: ServiceReport) -> None:
     """Reports what a service did."""
-    Screen().report(found, as_json=target.as_json)
+    Screen().report(result, as_json=target.as_json)
 
 
 def create_index(
@@ -227,13 +230,13 @@ def _said(target: CommandTarget, facts: Mapping[str, object], text: str) -> None
 
 def verify(target: CommandTarget, partitions: Sequence[str]) -> bool:
     """Implements `hudi-py metadata verify`; returns whether all is well."""
-    found, screen = target.open().metadata.verify(*partitions), Screen()
+    result, screen = target.open().metadata.verify(*partitions), Screen()
     if target.as_json:
-        screen.json(found.to_dict())
+        screen.json(result.to_dict())
     else:
-        for line in str(found).splitlines():
+        for line in str(result).splitlines():
             screen.line(line)
-    return found.ok
+    return result.ok
 
 
 def rebuild(target: CommandTarget, partitions: Sequence[str]) -> None:
@@ -275,10 +278,10 @@ def set_audit(target: CommandTarget, enabled: bool) -> None:
 
 def validate_audit(target: CommandTarget) -> bool:
     """Implements `hudi-py locks audit validate`; returns whether all is well."""
-    found = target.open().locks.audit.validate()
-    lines = "\n".join((*found.errors, *found.warnings)) or f"{found.details}."
-    _said(target, found.to_dict(), lines)
-    return not found.num_issues
+    result = target.open().locks.audit.validate()
+    lines = "\n".join((*result.errors, *result.warnings)) or f"{result.details}."
+    _said(target, result.to_dict(), lines)
+    return not result.num_issues
 
 
 def clean_up_audit(target: CommandTarget, age_days: int, dry_run: bool, yes: bool) -> None:
@@ -302,14 +305,14 @@ def _scheduled(target: CommandTarget, instant: InstantTime | None) -> None:
         screen.line(f"Planned: {instant}. Run it with --run {instant}.")
 
 
-def _preview(target: CommandTarget, found: Preview) -> None:
+def _preview(target: CommandTarget, preview: Preview) -> None:
     """Returns what a plan made now would contain: file groups to rewrite, or files to delete."""
-    screen, rows = Screen(), found.rows
+    screen, rows = Screen(), preview.rows
     if target.as_json:
-        screen.json({"dry_run": True, "reason": found.reason, "plan": list(rows)})
+        screen.json({"dry_run": True, "reason": preview.reason, "plan": list(rows)})
         return
     if not rows:
-        screen.line(f"Nothing would be done: {found.reason}.")
+        screen.line(f"Nothing would be done: {preview.reason}.")
         return
     files = counted(sum(len(row["files"]) for row in rows), "file")
     if rows[0]["file_id"] is not None:

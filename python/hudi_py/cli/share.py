@@ -102,8 +102,8 @@ def export(
     from hudi_py.cli.screen import Screen
 
     table = target.open()
-    found = table.export(to, format=form, as_of=as_of, partition_by=partition_by, dry_run=dry_run)
-    Screen().report(found, as_json=target.as_json)
+    report = table.export(to, format=form, as_of=as_of, partition_by=partition_by, dry_run=dry_run)
+    Screen().report(report, as_json=target.as_json)
 
 
 @_GROUP.group("iceberg")

@@ -96,29 +96,29 @@ def _show(screen: Screen, table: TendedTable) -> None:
         screen.line(f"  cannot be examined: {first_line(table.error)}", "red", hang=4)
     if table.skipped:
         screen.line(f"  skipped: {table.skipped}", "dim", hang=4)
-    for each in table.services:
-        screen.line(f"  {_sentence(each)}", _STYLES.get(each.state, ""), hang=4)
+    for tended in table.services:
+        screen.line(f"  {_sentence(tended)}", _STYLES.get(tended.state, ""), hang=4)
     for remark in table.remarks:
         screen.line(f"  note: {remark}", "dim", hang=4)
 
 
-def _sentence(each: TendedService) -> str:
-    name = each.service.replace("_", " ")
-    if each.state == "done" and each.report is not None:
-        took = f" ({show_duration(round(each.seconds * 1000))}, {counted(each.used.requests, 'request')})"
-        return f"done: {each.report}{took}"
-    estimate = f" (about {counted(each.requests, 'request')}"
-    estimate += f", {show_bytes(each.num_bytes)})" if each.num_bytes else ")"
-    return f"{each.state}: {name}: {each.reason}" + (estimate if each.state == "due" else "")
+def _sentence(tended: TendedService) -> str:
+    name = tended.service.replace("_", " ")
+    if tended.state == "done" and tended.report is not None:
+        took = f" ({show_duration(round(tended.seconds * 1000))}, {counted(tended.used.requests, 'request')})"
+        return f"done: {tended.report}{took}"
+    estimate = f" (about {counted(tended.requests, 'request')}"
+    estimate += f", {show_bytes(tended.num_bytes)})" if tended.num_bytes else ")"
+    return f"{tended.state}: {name}: {tended.reason}" + (estimate if tended.state == "due" else "")
 
 
 def _sum_up(screen: Screen, report: TendReport) -> None:
-    due = [(table, each) for table in report.tables for each in table.services if each.state != "nothing"]
+    due = [(table, service) for table in report.tables for service in table.services if service.state != "nothing"]
     if len(due) > 1:
         by_service: dict[str, dict[str, int]] = {}
-        for _, each in due:
-            counts = by_service.setdefault(each.service, {})
-            counts[each.state] = counts.get(each.state, 0) + 1
+        for _, service in due:
+            counts = by_service.setdefault(service.service, {})
+            counts[service.state] = counts.get(service.state, 0) + 1
         states = list(dict.fromkeys(state for counts in by_service.values() for state in counts))
         screen.line()
         columns = [ScreenColumn("service"), *map(number, states)]

@@ -223,9 +223,9 @@ def locks(target: CommandTarget) -> None:
 def lock_audit(target: CommandTarget) -> None:
     """Implements `hudi-py locks audit status`."""
     audit, screen = target.open().locks.audit, Screen()
-    found = {"enabled": audit.enabled, "config_path": audit.config_path, "folder": audit.folder}
+    status = {"enabled": audit.enabled, "config_path": audit.config_path, "folder": audit.folder}
     if target.as_json:
-        screen.json(found)
+        screen.json(status)
     else:
         shown = [("audit", "enabled" if audit.enabled else "disabled")]
         screen.facts([*shown, ("set in", audit.config_path), ("records", audit.folder)])

@@ -32,10 +32,10 @@ _BY_NAME: Final = {spelling.lower(): name for name in PROVIDERS for spelling in 
 
 
 def _parse_provider(value: str) -> str:
-    found = _BY_NAME.get(value.strip().lower())
-    if found is None:
+    provider = _BY_NAME.get(value.strip().lower())
+    if provider is None:
         raise ValueError("one of " + ", ".join(PROVIDERS) + ", with or without the package")
-    return found
+    return provider
 
 
 LOCK_PROVIDER: Option[str | None] = Option(

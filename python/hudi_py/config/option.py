@@ -269,10 +269,10 @@ def _choice_parser(choices: tuple[str, ...]) -> Callable[[str], str]:
     by_upper = {value.upper(): value for value in choices}
 
     def parse(value: str) -> str:
-        found = by_upper.get(value.strip().upper())
-        if found is None:
+        matched = by_upper.get(value.strip().upper())
+        if matched is None:
             near = difflib.get_close_matches(value.strip().upper(), by_upper, 1)
             raise ValueError("one of " + ", ".join(choices) + (f"; did you mean {by_upper[near[0]]}?" if near else ""))
-        return found
+        return matched
 
     return parse

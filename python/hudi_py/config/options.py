@@ -137,19 +137,19 @@ class Options:
             ConfigError: an unknown key (the error suggests the nearest known one), an invalid value, a refused option,
                 or an option given twice with different values. All errors are reported at once.
         """
-        found = Problems() if problems is None else problems
+        gathered = Problems() if problems is None else problems
         sorted_out = _SortedOptions(scope, _commit_prefix(given or {}))
         for key, value in (given or {}).items():
-            with found.collected():
+            with gathered.collected():
                 text = _text(key, value)
                 if text is not None:
                     sorted_out.add(key, text)
         explicit = frozenset(sorted_out.values)
         for key, text in (_load_defaults() if defaults is None else defaults).items():
-            with found.collected():
+            with gathered.collected():
                 sorted_out.add_default(key, text, explicit)
         if problems is None:
-            found.check()
+            gathered.check()
         values, storage = sorted_out.values, sorted_out.storage
         storage |= {key: values.pop(key) for key in SECRET_KEYS if key in values}
         return cls(scope, values, sorted_out.names, storage, sorted_out.extra)

@@ -242,7 +242,7 @@ def column_names(text: str | None) -> list[str] | None:
 
 def bootstrap_folders(text: str | None) -> tuple[str, ...]:
     """Returns the folders of other stores from which sources of a bootstrapped table may be read."""
-    return tuple(each.strip() for each in (text or "").split(",") if each.strip())
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def record_keys(text: str | None) -> list[str] | None:

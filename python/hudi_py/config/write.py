@@ -16,7 +16,7 @@ OPERATION = choice(
     "`bootstrap` takes no rows: it makes a table of the files of `hoodie.bootstrap.base.path`.",
     Scope.WRITE,
     "upsert",
-    (*(each.value for each in Operation), BOOTSTRAP),
+    (*(operation.value for operation in Operation), BOOTSTRAP),
     not_built={
         "ALTER_SCHEMA": "change the schema with Table.alter, `hudi-py alter` or ALTER TABLE",
     },

@@ -114,7 +114,7 @@ class DataFiles:
             if name not in names or not changes.num_rows:
                 continue
             images = changes.filter(changes[name].is_valid())[name]
-            rows = pa.RecordBatch.from_arrays(images.flatten(), names=[each.name for each in images.type])
+            rows = pa.RecordBatch.from_arrays(images.flatten(), names=[column.name for column in images.type])
             keys = record_keys(rows, fields)
             yield pa.Table.from_batches([rows]).append_column(RECORD_KEY, keys)
             if len(fields) == 1:  # as some key generators build it
@@ -186,16 +186,16 @@ class ErasureScope:
     def mask(self, rows: pa.RecordBatch | pa.Table, partition: str) -> Mask:
         """Returns which rows to erase. They have their record key, and the columns of the filter unless only the key is
         known."""
-        found = self.has(combined(rows[RECORD_KEY]).cast(pa.string()), partition)
-        return found if self.condition is None else found | satisfied(self.condition, rows)
+        erased = self.has(combined(rows[RECORD_KEY]).cast(pa.string()), partition)
+        return erased if self.condition is None else erased | satisfied(self.condition, rows)
 
     def has(self, keys: pa.StringArray, partition: str) -> Mask:
         """Returns which keys of rows in a partition to erase."""
-        found = self.keys.find(keys) >= 0
+        erased = self.keys.find(keys) >= 0
         staying = self.staying.get(partition)
         if staying is not None:
-            found &= ~pc.is_in(keys, value_set=staying).to_numpy(zero_copy_only=False)
-        return found
+            erased &= ~pc.is_in(keys, value_set=staying).to_numpy(zero_copy_only=False)
+        return erased
 
     @property
     def everywhere(self) -> pa.StringArray:
@@ -218,5 +218,5 @@ def satisfied(condition: Filter, rows: pa.RecordBatch | pa.Table) -> Mask:
     """Returns rows for which a filter is true; none if they lack its columns."""
     if not condition.columns <= set(rows.schema.names):
         return np.zeros(rows.num_rows, np.bool_)
-    found: Mask = condition.evaluate(rows).fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+    holds: Mask = condition.evaluate(rows).fill_null(False).to_numpy(zero_copy_only=False)
+    return holds

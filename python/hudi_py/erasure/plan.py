@@ -89,8 +89,8 @@ def prepare(context: ServiceContext, condition: Condition, keys: frozenset[str] 
         wanted = ErasureScope(None, TextSet(pa.array(sorted(keys), pa.string())))
         asked = f"rows of {counted(len(keys), 'key')}"
     searched = search.run(wanted)
-    found = [trace for trace in searched.traces if trace.kind in (BASE, LOG, CHANGES)]
-    own = [trace for trace in found if repair_of(trace.path) is None]
+    data_traces = [trace for trace in searched.traces if trace.kind in (BASE, LOG, CHANGES)]
+    own = [trace for trace in data_traces if repair_of(trace.path) is None]
     groups = frozenset(_group(trace) for trace in own)
     needed = bool(len(rows) or searched.traces)
     indexes = value_indexes(config) if needed else ()
@@ -98,12 +98,12 @@ def prepare(context: ServiceContext, condition: Condition, keys: frozenset[str] 
         storage.uri,
         asked,
         len(rows),
-        sum(trace.count for trace in found),
+        sum(trace.count for trace in data_traces),
         *_parts(context, state, own),
         indexes=indexes,
         published=needed and published_target(context) is not None,
         savepoints=tuple(_savepoints(context, state, own)),
-        in_the_way=tuple(_in_the_way(context, state, found, groups)),
+        in_the_way=tuple(_in_the_way(context, state, data_traces, groups)),
         outside=tuple(sorted({data.sources[group].uri for group in groups if group in data.sources})),
         searched=searched,
     )
@@ -144,12 +144,12 @@ def _staying(
     columns = dict.fromkeys((RECORD_KEY, *sorted(judge.columns)))
     request = scan_request(context.options, columns=columns, keys=keys.to_pylist())
     scan = make_scan(state, request)
-    found: dict[str, list[pa.Array]] = {}
+    staying: dict[str, list[pa.Array]] = {}
     for split in scan.splits():
         for batch in read_split_on(context.storage, split):
             stays = pa.array(~satisfied(judge, batch))
-            found.setdefault(str(split.partition), []).append(combined(batch[RECORD_KEY]).filter(stays))
-    for partition, parts in found.items():
+            staying.setdefault(str(split.partition), []).append(combined(batch[RECORD_KEY]).filter(stays))
+    for partition, parts in staying.items():
         yield partition, pa.chunked_array(parts, pa.string()).unique()
 
 
@@ -160,20 +160,20 @@ def _group(trace: Trace) -> FileGroup:
     return folder, parsed.file_id
 
 
-def _parts(context: ServiceContext, state: TableState, found: list[Trace]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _parts(context: ServiceContext, state: TableState, traces: list[Trace]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Splits files into those of the newest state and others."""
     view = context.view(state)
     newest: set[str] = set()
-    for partition in {trace.path.rpartition("/")[0] for trace in found}:
+    for partition in {trace.path.rpartition("/")[0] for trace in traces}:
         for slice_ in view.latest_slices(PartitionPath(partition)):
             newest.update(log.path for log in slice_.log_files)
             newest.update([slice_.base_file.path] if slice_.base_file is not None else [])
-    paths = [trace.path for trace in found]
+    paths = [trace.path for trace in traces]
     return tuple(path for path in paths if path in newest), tuple(path for path in paths if path not in newest)
 
 
-def _savepoints(context: ServiceContext, state: TableState, found: list[Trace]) -> Iterator[str]:
-    names = {trace.path.rpartition("/")[2] for trace in found}
+def _savepoints(context: ServiceContext, state: TableState, traces: list[Trace]) -> Iterator[str]:
+    names = {trace.path.rpartition("/")[2] for trace in traces}
     for savepoint in savepoints_of(state.timeline):
         files = read_savepoint(context.storage, state.timeline, savepoint).files
         if any(not names.isdisjoint(kept) for kept in files.values()):
@@ -181,7 +181,7 @@ def _savepoints(context: ServiceContext, state: TableState, found: list[Trace]) 
 
 
 def _in_the_way(
-    context: ServiceContext, state: TableState, found: list[Trace], groups: frozenset[FileGroup]
+    context: ServiceContext, state: TableState, traces: list[Trace], groups: frozenset[FileGroup]
 ) -> Iterator[str]:
     storage, timeline = context.storage, state.timeline
     plans = PendingPlans(storage, timeline)
@@ -196,9 +196,9 @@ def _in_the_way(
     for instant in plans.of(Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING):
         if groups & {(str(partition), str(file_id)) for partition, file_id in plans.file_groups(instant)}:
             yield f"the pending {_named(instant)} has file groups with the rows; run it, or remove it (unschedule)"
-    for repair in sorted({id_ for trace in found if (id_ := repair_of(trace.path)) is not None}):
+    for repair in sorted({id_ for trace in traces if (id_ := repair_of(trace.path)) is not None}):
         yield f"the repair {repair} keeps files with the rows; delete them (forget_repair, hudi-py repairs forget)"
-    for path in _strangers(context, state, (trace.path for trace in found if repair_of(trace.path) is None), dead):
+    for path in _strangers(context, state, (trace.path for trace in traces if repair_of(trace.path) is None), dead):
         yield f"{path} belongs to no completed write; the doctor says why, and a repair moves it away"
     known = maintained_names(storage, state.config, state.config.metadata_partitions)
     for name in sorted(set(state.config.metadata_partitions) - {*known}):
@@ -238,7 +238,7 @@ def failures(searched: Searched, failed: Iterable[str]) -> Searched:
     """Returns the result of a search, updated with the files that a clean could not delete."""
     stuck = set(failed)
     traces = tuple(
-        Trace(each.path, each.kind, each.count, "could not be deleted") if each.path in stuck else each
-        for each in searched.traces
+        Trace(trace.path, trace.kind, trace.count, "could not be deleted") if trace.path in stuck else trace
+        for trace in searched.traces
     )
     return Searched(traces, searched.unread, searched.files)

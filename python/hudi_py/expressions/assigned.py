@@ -189,11 +189,11 @@ class _ValueBinder(Binder):
             kind = kind_of(node)
             if pa.types.is_null(kind) or common.equals(kind):
                 continue
-            found = kind if pa.types.is_null(common) else common_type(common, kind)
+            shared = kind if pa.types.is_null(common) else common_type(common, kind)
             texts = is_text(common) != is_text(kind) and not pa.types.is_null(common)
-            if found is None or texts:
+            if shared is None or texts:
                 raise self.refuse(f"{common} and {kind} as values of one expression; cast one of them")
-            common = found
+            common = shared
         self.note(operands, common)
         return common
 

@@ -102,12 +102,12 @@ class Filter:
                 needed = node.columns()
                 if needed and needed <= set(names):
                     try:
-                        found = node.evaluate(rows)
+                        outcome = node.evaluate(rows)
                     except pa.ArrowInvalid:  # arithmetic overflows for one of them, so check the rows themselves
                         continue
-                    if isinstance(found, pa.Scalar):
-                        found = pa.repeat(found, len(places))
-                    for index, value in zip(places, found.to_pylist(), strict=True):
+                    if isinstance(outcome, pa.Scalar):
+                        outcome = pa.repeat(outcome, len(places))
+                    for index, value in zip(places, outcome.to_pylist(), strict=True):
                         mask[index] = mask[index] and value is True
         return mask
 

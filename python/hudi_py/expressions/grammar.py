@@ -208,10 +208,10 @@ class Binder:
         """Returns the type in which operands of these types are compared."""
         result = kinds[0]
         for kind in kinds[1:]:
-            found = common_type(result, kind)
-            if found is None:
+            wider = common_type(result, kind)
+            if wider is None:
                 raise self.refuse(f"a comparison of {result} with {kind}")
-            result = found
+            result = wider
         self.note(operands, result)
         texts = [node for node in operands if is_text(kind_of(node)) and not isinstance(node, Literal)]
         if texts and not is_text(result) and not pa.types.is_binary(result):
@@ -296,8 +296,12 @@ class Binder:
     def applied(self, tree: Any, name: str, first: Any, others: Sequence[Any], *, depth: int) -> Node:
         """Binds a function of a column, or of another function, with constants."""
         operand = self.bind(first, depth + 1)
-        constants = [self.bind(each, depth + 1) for each in others]
-        texts = [str(each.value) for each in constants if isinstance(each, Literal) and each.value is not None]
+        constants = [self.bind(other, depth + 1) for other in others]
+        texts = [
+            str(constant.value)
+            for constant in constants
+            if isinstance(constant, Literal) and constant.value is not None
+        ]
         expression = expression_of(name, texts) if len(texts) == len(constants) else None
         if expression is None or not isinstance(operand, Column | Applied):
             raise self.refuse(tree.sql(dialect="spark"))
@@ -332,8 +336,8 @@ class Binder:
             if not pa.types.is_struct(kind):
                 raise self.refuse(f"{'.'.join(parts)}: {'.'.join(path)} is a {kind}, not a struct")
             names = [field.name for field in kind]
-            found = [name for name in names if name == part] or [n for n in names if n.lower() == part.lower()]
-            if len(found) != 1:
+            matching = [name for name in names if name == part] or [n for n in names if n.lower() == part.lower()]
+            if len(matching) != 1:
                 near = difflib.get_close_matches(part, names, 1)
                 own = [name for name in names if name not in META_FIELDS]
                 hint = f"; did you mean '{'.'.join([*path, near[0]])}'?" if near else f"; there are {', '.join(own)}"
@@ -341,8 +345,8 @@ class Binder:
                 raise SchemaMismatchError(
                     f"{self.what} {self.text!r} names column '{'.'.join(parts)}', which does not exist{hint}{quoted}"
                 )
-            path.append(found[0])
-            kind = kind.field(found[0]).type
+            path.append(matching[0])
+            kind = kind.field(matching[0]).type
         return Column(tuple(path), kind)
 
     def constant(self, tree: Any) -> Literal:

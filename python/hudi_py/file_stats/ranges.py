@@ -135,7 +135,7 @@ def merge_groups(
     """
     wanted = {column.name: column for column in columns}
     reduced = _reduced_ranges(table, groups)
-    found: dict[int | None, dict[str, list[Range]]] = {}
+    by_group: dict[int | None, dict[str, list[Range]]] = {}
     # one row for each column of a group, or several if its type changed
     for row in reduced.to_pylist():
         part = Range(column_of(row["column"], row["type"], row["detail"]))
@@ -147,9 +147,9 @@ def merge_groups(
             setattr(part, name, bound)
         for name in _COUNTS:
             setattr(part, name, row[f"{name}_sum"])
-        found.setdefault(row["group"], {}).setdefault(part.column.name, []).append(part)
+        by_group.setdefault(row["group"], {}).setdefault(part.column.name, []).append(part)
     result: dict[int | None, ColumnRanges] = {}
-    for group, members in found.items():
+    for group, members in by_group.items():
         order = [name for name in wanted if name in members] + [name for name in members if name not in wanted]
         result[group] = ColumnRanges.of([_joined_range(members[name], wanted.get(name)) for name in order])
     return result

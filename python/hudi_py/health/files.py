@@ -175,8 +175,8 @@ def check_contents(facts: Facts) -> Iterator[Finding]:
     chosen = files[::step]
     facts.progress.phase("reading footers and blocks", files=len(chosen))
 
-    def problem(each: tuple[PartitionPath, FileSlice, str, int]) -> str:
-        return _read_problem(facts, each[2], each[3])
+    def problem(listed: tuple[PartitionPath, FileSlice, str, int]) -> str:
+        return _read_problem(facts, listed[2], listed[3])
 
     for (partition, slice_, path, _), why in zip(chosen, in_threads(problem, chosen), strict=True):
         if why:

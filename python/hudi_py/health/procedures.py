@@ -86,9 +86,9 @@ class RepairCall:
     def diagnosis(self) -> Diagnosis:
         return diagnose(self.storage, self.given, with_environment=False, storage_options=self.options.for_storage())
 
-    def mend(self, found: Diagnosis, code: str) -> None:
+    def mend(self, diagnosis: Diagnosis, code: str) -> None:
         """Repairs the findings with a code, as `Table.repair` does: what is removed is kept."""
-        plan = plan_repair(replace(found, findings=found.of(code)))
+        plan = plan_repair(replace(diagnosis, findings=diagnosis.of(code)))
         repair(self.storage, plan, self.given, storage_options=self.options.for_storage())
 
 
@@ -120,10 +120,10 @@ def run_repair_procedure(path: str, options: Mapping[str, Any], name: str, given
 
 def _add_metafiles(call: RepairCall, given: Given) -> Rows:
     """Adds the metafiles of partitions that lack them, whose folders have data files."""
-    found = call.diagnosis()
-    lacking = {str(finding.partition) for finding in found.of("files.no_metafile")}
+    diagnosis = call.diagnosis()
+    lacking = {str(finding.partition) for finding in diagnosis.of("files.no_metafile")}
     if lacking and not given["dry_run"]:
-        call.mend(found, "files.no_metafile")
+        call.mend(diagnosis, "files.no_metafile")
     done = "None" if given["dry_run"] else "Repaired"
     for partition in sorted({*_marked_partitions(call), *lacking}):
         yield partition, "No" if partition in lacking else "Yes", done if partition in lacking else "None"
@@ -138,9 +138,9 @@ def _marked_partitions(call: RepairCall) -> Iterator[PartitionPath]:
 
 def _drop_corrupt_cleans(call: RepairCall, given: Given) -> Rows:
     """Drops pending cleans whose plan cannot be read."""
-    found = call.diagnosis()
-    if found.of("timeline.clean_unreadable"):
-        call.mend(found, "timeline.clean_unreadable")
+    diagnosis = call.diagnosis()
+    if diagnosis.of("timeline.clean_unreadable"):
+        call.mend(diagnosis, "timeline.clean_unreadable")
     yield (True,)
 
 
@@ -164,19 +164,19 @@ def _migrate_metafiles(call: RepairCall, given: Given) -> Rows:
             )
         old = replace(config, properties={**config.properties, _BASE_FORMAT: "false"})
         new = replace(config, properties={**config.properties, _BASE_FORMAT: "true"})
-        found = _metafiles(context)
-        newest = max((each.time for each in table.timeline.write_completed), default=InstantTime("0"))
-        for partition, _, base in found:
+        metafiles = _metafiles(context)
+        newest = max((write.time for write in table.timeline.write_completed), default=InstantTime("0"))
+        for partition, _, base in metafiles:
             if not base:
                 since = creation_time(storage, old, partition) or newest
                 storage.put(*partition_metafile(new, partition, since))
         storage.sync()
         update_table_config(storage, {_BASE_FORMAT: "true"})
-        for partition, text, _ in found:
+        for partition, text, _ in metafiles:
             if text:
                 storage.delete(join_path(partition, PARTITION_METAFILE))
         storage.sync()
-    for partition, text, base in found:
+    for partition, text, base in metafiles:
         yield partition, _flag(text), _flag(base), "MIGRATED"
 
 
@@ -184,13 +184,13 @@ def _metafiles(context: ServiceContext) -> list[tuple[PartitionPath, bool, bool]
     """Returns each partition that has a metafile, and whether it has one as text and in the format of base files."""
     config, storage = context.config(), context.storage
     base_name = f"{PARTITION_METAFILE}.{config.base_file_extension}"
-    found = []
+    metafiles = []
     for partition in StorageLister(storage, config).partitions():
         names = set(storage.names(partition))
         text, base = PARTITION_METAFILE in names, base_name in names
         if partition or text or base:
-            found.append((partition, text, base))
-    return found
+            metafiles.append((partition, text, base))
+    return metafiles
 
 
 def _flag(value: bool) -> str:
@@ -274,7 +274,7 @@ def _deduplicate(call: RepairCall, given: Given) -> Rows:
             f"Cannot remove duplicates from the partition {partition!r} of {call.storage.uri}: there is no such "
             "partition with rows; CALL show_metadata_table_partitions lists partitions"
         )
-    rows = rows_by_group(context.session, seen, [(str(partition), str(each.file_id)) for each in slices])
+    rows = rows_by_group(context.session, seen, [(str(partition), str(slice_.file_id)) for slice_ in slices])
     kept = dict(zip(rows, _newest_rows([*rows.values()]), strict=True))
     if given["dry_run"]:
         _write_copies(call, folder, {file_id: table for (_, file_id), table in kept.items()})
@@ -322,10 +322,10 @@ def _delete_markers(call: RepairCall, given: Given) -> Rows:
     Raises:
         ConflictError: an instant is pending: its writer, or the rollback of its write, needs the markers.
     """
-    names = [each.strip() for each in needed_text(given, "instant_time").split(",") if each.strip()]
+    names = [part.strip() for part in needed_text(given, "instant_time").split(",") if part.strip()]
     context = call.context()
     with context.locked("delete markers of the table") as table:
-        pending = {each.time for each in table.timeline.pending}
+        pending = {unfinished.time for unfinished in table.timeline.pending}
         for name in names:
             if "/" in name or name.startswith("."):
                 raise ConfigError(f"Cannot delete the markers of {name!r}: it is not an instant")

@@ -150,7 +150,7 @@ def check_contradictions(facts: Facts) -> Iterator[Finding]:
 def _newest_logs(facts: Facts) -> list[str]:
     """Returns the logs of the newest file slices; earlier ones may be from before a change of the table's type."""
     view = facts.view
-    return [log.path for path in view.partitions() for each in view.latest_slices(path) for log in each.log_files]
+    return [log.path for path in view.partitions() for slice_ in view.latest_slices(path) for log in slice_.log_files]
 
 
 def _is_state(name: str) -> bool:

@@ -139,7 +139,7 @@ def check_pending(facts: Facts) -> Iterator[Finding]:
                 "timeline.clean_unreadable" if clean else "timeline.plan_unreadable",
                 f"the plan of the pending {instant.action.value} {instant.time} cannot be read: {first_line(error)}",
                 instant=instant.time,
-                paths=tuple(timeline.layout.path(each.file_name) for each in timeline.states_of(instant))
+                paths=tuple(timeline.layout.path(state_file.file_name) for state_file in timeline.states_of(instant))
                 if clean
                 else (),
             )

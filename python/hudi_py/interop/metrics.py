@@ -82,8 +82,8 @@ class MetricsStep:
         uri, blocks = session.storage.uri, self.reporter.options.get(config.LOG_BLOCKS)
         try:
             timeline = session.timeline()
-            found = measures_of(session.storage, timeline, done(timeline), session.zone, log_blocks=blocks)
-            measures = dict(found)
+            measured = measures_of(session.storage, timeline, done(timeline), session.zone, log_blocks=blocks)
+            measures = dict(measured)
         except Exception as error:  # whatever failed, the reported action is done
             _log.warning("metrics of %s could not be read: %s", uri, first_line(error))
             return False

@@ -50,12 +50,12 @@ def damage_of(
     ]
     if config.logs_named_by_instant:
         if strange and made_in_layout_2(config):
-            found = f"a block of instant {strange[0].instant_time}, which is not on the timeline"
-            return _error(storage, file, f"it belongs to the commit {file.name.instant} but has {found}")
+            contradiction = f"a block of instant {strange[0].instant_time}, which is not on the timeline"
+            return _error(storage, file, f"it belongs to the commit {file.name.instant} but has {contradiction}")
         instant = _another_file(state, file, blocks)
         if instant is not None:
-            found = f"it has blocks of {instant}, which wrote other files: one has taken its place"
-            return _error(storage, file, found)
+            contradiction = f"it has blocks of {instant}, which wrote other files: one has taken its place"
+            return _error(storage, file, contradiction)
     # blocks of writes that are pending or failed are normal before version 8, and in files from before an upgrade
     strange = [block for block in strange if timeline.find(block.instant_time or "") is None]
     if not corrupt and not strange:
@@ -71,7 +71,7 @@ def _recorded(state: TableState, file: LogFile, committed: Container[str] | None
     known, recorded = False, []
     for time, action, metadata in _commits(state, file, committed):
         known = known or (time == file.name.instant and metadata.operation != UNKNOWN)
-        recorded += [each for each in files_of(time, action.value, metadata) if each.name == file.name]
+        recorded += [written for written in files_of(time, action.value, metadata) if written.name == file.name]
     return known, recorded
 
 
@@ -81,10 +81,12 @@ def _strange_block(
     """Returns the error for a block of an unknown instant that a commit claims to have written."""
     for block in strange:
         end = block.content_offset + block.content_length
-        owner = next((each for each in recorded if each.offset == 0 and each.size >= end), None)
+        owner = next((write for write in recorded if write.offset == 0 and write.size >= end), None)
         if owner is not None:
-            found = f"the block at byte {block.content_offset} is of instant {block.instant_time}, which is unknown"
-            return _error(storage, file, f"the completed {owner.action} {owner.commit} wrote it, but {found}")
+            contradiction = (
+                f"the block at byte {block.content_offset} is of instant {block.instant_time}, which is unknown"
+            )
+            return _error(storage, file, f"the completed {owner.action} {owner.commit} wrote it, but {contradiction}")
     return None
 
 
@@ -101,7 +103,7 @@ def _corrupt_block(
     storage = state.storage
     for block in corrupt:
         start, end = block.content_offset, block.content_offset + block.content_length
-        owner = next((each for each in recorded if each.offset < end and each.size > start), None)
+        owner = next((write for write in recorded if write.offset < end and write.size > start), None)
         if owner is not None:
             what = f"the completed {owner.action} {owner.commit} wrote {owner.size} bytes of it"
             return _error(storage, file, f"{what}, and those from {start} to {end} are missing or not a block")
@@ -126,7 +128,7 @@ def _another_file(state: TableState, file: LogFile, blocks: Sequence[LogBlock]) 
         if instant is None or not instant.completed:
             continue
         written = recorded_files(state, instant)
-        if written and all(each.name != file.name for each in written):
+        if written and all(other.name != file.name for other in written):
             return time
     return None
 

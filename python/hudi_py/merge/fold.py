@@ -209,7 +209,7 @@ class FoldSpace:
 
 
 def fold_versions(
-    space: FoldSpace, found: Versions, ids: Rows, count: int, *, partial_from: int | None = None
+    space: FoldSpace, logged: Versions, ids: Rows, count: int, *, partial_from: int | None = None
 ) -> Records:
     """Merges the versions within a log: one record for each key number 0..count-1.
 
@@ -217,18 +217,18 @@ def fold_versions(
         ids: key number of each version.
         partial_from: versions from this position on fill only the columns that they lack; None: there are none.
     """
-    order, starts, lengths = versions_by_key(ids, found.position)
+    order, starts, lengths = versions_by_key(ids, logged.position)
     heads = order[starts]
-    result = space.first(heads, found.deletes[heads])
+    result = space.first(heads, logged.deletes[heads])
     assert len(starts) == count
     live = np.flatnonzero(lengths > 1)
     number = 1
     while len(live):
         versions = order[starts[live] + number]
-        newer = space.first(versions, found.deletes[versions])
-        late = np.zeros(len(live), np.bool_) if partial_from is None else found.position[versions] >= partial_from
+        newer = space.first(versions, logged.deletes[versions])
+        late = np.zeros(len(live), np.bool_) if partial_from is None else logged.position[versions] >= partial_from
         older = result.take(live)
-        result.put(live, combine(space, older, newer, found.entries[versions], late))
+        result.put(live, combine(space, older, newer, logged.entries[versions], late))
         number += 1
         live = live[lengths[live] > number]
     return result

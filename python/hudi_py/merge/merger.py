@@ -111,9 +111,9 @@ def merge_pairs(
     rows, deleted = (problem.rows, problem.deleted) if isinstance(problem, MergedRows) else (problem, None)
     missing = [column for column in older.schema.names if column not in rows.schema.names]
     if missing or rows.num_rows != older.num_rows:
-        found = f"no column '{missing[0]}'" if missing else f"{rows.num_rows} rows"
+        returned = f"no column '{missing[0]}'" if missing else f"{rows.num_rows} rows"
         raise SchemaMismatchError(
-            f"Merger '{name}' returned {found} for {older.num_rows} pairs of rows; it must return one row for each "
+            f"Merger '{name}' returned {returned} for {older.num_rows} pairs of rows; it must return one row for each "
             "pair, with the columns it was given"
         )
     if deleted is None:

@@ -66,12 +66,12 @@ def reduce_versions(versions: LogVersions, settings: MergeSettings, *, keep_dele
     return LogRecords(winners, versions.rows.take(pa.array(winners.versions[kept])), _row_slots(kept))
 
 
-def _folded_records(versions: LogVersions, found: Versions, settings: MergeSettings, keep_deletes: bool) -> LogRecords:
-    encoded = found.keys.dictionary_encode()
+def _folded_records(versions: LogVersions, logged: Versions, settings: MergeSettings, keep_deletes: bool) -> LogRecords:
+    encoded = logged.keys.dictionary_encode()
     ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    (codes,) = field_codes([list(found.ordering)], [len(found.keys)])
-    space = FoldSpace(versions.rows.combine_chunks(), settings, codes, found.defaults, versions.absent)
-    records = fold_versions(space, found, ids, len(encoded.dictionary), partial_from=versions.partial_from)
+    (codes,) = field_codes([list(logged.ordering)], [len(logged.keys)])
+    space = FoldSpace(versions.rows.combine_chunks(), settings, codes, logged.defaults, versions.absent)
+    records = fold_versions(space, logged, ids, len(encoded.dictionary), partial_from=versions.partial_from)
     withheld = _withheld_keys(space, records, settings)
     # a payload class needs the rows of deletes too, to merge them with base rows
     with_deletes = keep_deletes or settings.payload is not None
@@ -80,7 +80,7 @@ def _folded_records(versions: LogVersions, found: Versions, settings: MergeSetti
     slots[kept] = np.arange(len(kept))
     live = records.take(kept)
     rows, absent = space.table(live), space.lacking(live)
-    ordering = tuple(values.take(pa.array(row)) for values, row in zip(found.ordering, records.ordering, strict=False))
+    ordering = tuple(values.take(pa.array(row)) for values, row in zip(logged.ordering, records.ordering, strict=False))
     if keep_deletes and records.empty.any():
         empty = np.flatnonzero(records.empty)
         slots[empty] = len(kept) + np.arange(len(empty))
@@ -109,12 +109,12 @@ def _folded_records(versions: LogVersions, found: Versions, settings: MergeSetti
 
 
 def _paired_records(
-    versions: LogVersions, found: Versions, name: str, settings: MergeSettings, keep_deletes: bool
+    versions: LogVersions, logged: Versions, name: str, settings: MergeSettings, keep_deletes: bool
 ) -> LogRecords:
-    encoded = found.keys.dictionary_encode()
+    encoded = logged.keys.dictionary_encode()
     ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     store = RowStore(all_rows(versions, settings))
-    row, last, deleted, always = fold_pairs(store, load_merger(name), name, ids, found.position, found.deletes)
+    row, last, deleted, always = fold_pairs(store, load_merger(name), name, ids, logged.position, logged.deletes)
     kept = np.ones(len(row), np.bool_) if keep_deletes else ~deleted
     return LogRecords(
         Winners(encoded.dictionary, last, deleted, always, (), ids), store.table(row[kept]), _row_slots(kept)

@@ -75,12 +75,12 @@ def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, 
     _check_groups(metadata)
     versions = metadata.records(RECORD_INDEX, [_RECORD], _RECORD_SCHEMA, _Part(_RECORD, _RECORD_SCHEMA), keys=keys)
     rows = versions.newest()
-    found: dict[str, set[tuple[str, str]]] = {}
+    places: dict[str, set[tuple[str, str]]] = {}
     # a loop over the keys of the request
     taken = pa.array(rows)
     for key, row in zip(versions.keys.take(taken).to_pylist(), versions.fields.take(taken).to_pylist(), strict=True):
-        found.setdefault(key, set()).add((partition_of_key(row["partitionName"] or ""), location_id(row)))
-    return found
+        places.setdefault(key, set()).add((partition_of_key(row["partitionName"] or ""), location_id(row)))
+    return places
 
 
 def moved_keys(metadata: MetadataTable) -> dict[str, set[tuple[str, str]]]:
@@ -91,12 +91,12 @@ def moved_keys(metadata: MetadataTable) -> dict[str, set[tuple[str, str]]]:
     if not keys:
         return {}
     versions = metadata.records(RECORD_INDEX, [_RECORD], _RECORD_SCHEMA, _Part(_RECORD, _RECORD_SCHEMA), keys=keys)
-    found: dict[str, set[tuple[str, str]]] = {}
+    places_of_keys: dict[str, set[tuple[str, str]]] = {}
     there = pa.array(np.flatnonzero(~versions.deleted))
     # a loop over what was written while the index was being built
     for key, row in zip(versions.keys.take(there).to_pylist(), versions.fields.take(there).to_pylist(), strict=True):
-        found.setdefault(key, set()).add((partition_of_key(row["partitionName"] or ""), location_id(row)))
-    return {key: places for key, places in found.items() if len(places) > 1}
+        places_of_keys.setdefault(key, set()).add((partition_of_key(row["partitionName"] or ""), location_id(row)))
+    return {key: places for key, places in places_of_keys.items() if len(places) > 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ def places_of(metadata: MetadataTable, keys: pa.StringArray, group_prefix: str |
     codes = groups.indices.to_numpy(zero_copy_only=False)
     _, first = np.unique(codes, return_index=True)
     ids = pa.array([location_id(row) for row in fields.take(pa.array(first)).to_pylist()], pa.string())
-    found = versions.keys.take(rows)
-    at = pc.index_in(keys, value_set=found)
+    indexed = versions.keys.take(rows)
+    at = pc.index_in(keys, value_set=indexed)
     partitions = pc.if_else(pc.equal(fields["partitionName"], UNPARTITIONED), "", fields["partitionName"])
     return Places(combined(partitions).take(at), ids.take(groups.indices).take(at))
 
@@ -154,7 +154,7 @@ def _check_groups(metadata: MetadataTable) -> None:
 def partition_groups(partition: str) -> str:
     """Returns the prefix of the ids of the file groups for one data partition, in a record index by data partition
     (`HoodieTableMetadataUtil.getFileIDForFileGroup`, `PartitionPathEncodeUtils.escapeFileName`, 1.2.0)."""
-    return "record-index-" + _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", partition)
+    return "record-index-" + _ESCAPED.sub(lambda matched: f"%{ord(matched[0]):02X}", partition)
 
 
 def is_by_partition(storage: Storage, config: TableConfig, prefixes: Collection[str]) -> bool:
@@ -219,13 +219,13 @@ def bloom_filters(
     normalise = _Part(_BLOOM, _BLOOM_SCHEMA)
     versions = metadata.records(partition, [_BLOOM], _BLOOM_SCHEMA, normalise, keys=places)
     taken = pa.array(versions.newest())
-    found: dict[tuple[str, str], BloomFilter] = {}
+    filters: dict[tuple[str, str], BloomFilter] = {}
     for key, row in zip(versions.keys.take(taken).to_pylist(), versions.fields.take(taken).to_pylist(), strict=True):
         if row["isDeleted"] is False and row["bloomFilter"]:
             place = places[key]
             text = row["bloomFilter"].decode("ascii", "replace")
-            found[place] = BloomFilter.decode(text, row["type"] or None, context="/".join(place))
-    return found
+            filters[place] = BloomFilter.decode(text, row["type"] or None, context="/".join(place))
+    return filters
 
 
 class _Part:
@@ -287,7 +287,7 @@ def note_write(
         timeline: in which the write is pending.
         repeated: a key that it has put into several file groups.
     """
-    active = {each.time for each in _writes(timeline)}
+    active = {write.time for write in _writes(timeline)}
     _put(storage, KeyScope((scope.seen & active) | {instant}) if repeated is None else KeyScope(repeated=repeated))
 
 

@@ -199,7 +199,7 @@ class MetadataTable:
     def logged_keys(self, partition: str) -> pa.Array:
         """Returns the distinct keys of the records in a partition's logs, deleted ones included. Raises as
         `records`."""
-        slices = [slice_ for found in self.file_groups(partition).values() for slice_ in found]
+        slices = [slice_ for versions in self.file_groups(partition).values() for slice_ in versions]
         tasks = [(number, replace(slice_, base_file=None), ALL) for number, slice_ in enumerate(slices)]
         parts = read_parts(self.storage, tasks, self._committed)
         return assemble(parts, (), pa.schema([]), lambda batch, _: batch.select([])).keys.unique()
@@ -249,10 +249,10 @@ class MetadataTable:
         Raises:
             CorruptFileError: there are no file groups, except in a record index, or numbers are missing.
         """
-        found = self._slices.get(partition)
-        if found is None:
-            found = self._slices[partition] = self._file_groups(partition)
-        return found
+        groups = self._slices.get(partition)
+        if groups is None:
+            groups = self._slices[partition] = self._file_groups(partition)
+        return groups
 
     def check(self) -> None:
         """Checks for files that are lost, or damaged in a way that shows without reading their records.
@@ -274,7 +274,7 @@ class MetadataTable:
             for group in self.file_groups(partition).values()
             for slice_ in group
         ]
-        new = [each for each in slices if each.base_file or each.log_files]
+        new = [slice_ for slice_ in slices if slice_.base_file or slice_.log_files]
         check_parts(self.storage, new, self._committed, stamps)
         if len(_CHECKED) >= _MAX_CHECKED:
             _CHECKED.clear()
@@ -290,12 +290,12 @@ class MetadataTable:
         return {info.path: (info.size, info.modified_ms) for infos in listings for info in infos}
 
     def _file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
-        found = numbered_groups(self.storage.uri, partition, self._view.latest_slices(PartitionPath(partition)))
-        if not found and partition != RECORD_INDEX:
+        groups = numbered_groups(self.storage.uri, partition, self._view.latest_slices(PartitionPath(partition)))
+        if not groups and partition != RECORD_INDEX:
             raise CorruptFileError(
                 f"Partition '{partition}' of the metadata table at {self.storage.uri} has no file groups"
             )
-        return found
+        return groups
 
     def _made(self) -> str:
         """Returns the time at which the metadata table existed at the latest: its first completion, which is its

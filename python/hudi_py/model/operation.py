@@ -83,9 +83,11 @@ class Operation(str, Enum):
 
 BOOTSTRAP: Final = "bootstrap"
 """The value of `hoodie.datasource.write.operation` that creates a table from files, and takes no rows."""
-REPLACING: Final = frozenset(each.java_name for each in Operation if each.traits.replaces)
+REPLACING: Final = frozenset(operation.java_name for operation in Operation if operation.traits.replaces)
 """Names, in commit metadata, of operations that delete the rows of replaced file groups."""
-ADDING: Final = frozenset(each.java_name for each in Operation if each.takes_whole_rows and not each.traits.replaces)
+ADDING: Final = frozenset(
+    operation.java_name for operation in Operation if operation.takes_whole_rows and not operation.traits.replaces
+)
 """Names of operations that add rows and replace no file group."""
 REWRITING: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 """Names of table services that move rows to other files without changing them."""

@@ -186,14 +186,14 @@ def damaged_keys(properties: Mapping[str, str]) -> dict[str, str]:
 
     The checksum covers only the table's name, so a damaged key would count as absent.
     """
-    found: dict[str, str] = {}
+    damaged: dict[str, str] = {}
     missing = [key for key in _KEYS if key not in properties]
     for key in properties.keys() - set(_KEYS):
         for known in missing:
             changed = len(key) == len(known) and sum(a != b for a, b in zip(key, known, strict=True)) == 1
             if changed or (key.startswith(known) and not properties[key]):
-                found[key] = known
-    return found
+                damaged[key] = known
+    return damaged
 
 
 def invalid_properties(properties: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -202,15 +202,15 @@ def invalid_properties(properties: Mapping[str, str]) -> dict[str, tuple[str, ..
     Java treats any text but `true` as false (`Boolean.parseBoolean`), even with a trailing blank, and fails on unknown
     enum constants only when they are used.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    invalid: dict[str, tuple[str, ...]] = {}
     for key, choices in _CHOICES.items():
         text = properties.get(key)
         if text is None or (key in _MAY_BE_EMPTY and not text.strip()):
             continue
         shown = text if key in _FLAGS else text.strip()
         if shown.lower() not in map(str.lower, choices):
-            found[key] = choices
-    return found
+            invalid[key] = choices
+    return invalid
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,9 +168,9 @@ def texts(argument: str, value: str | Iterable[str] | None) -> list[str] | None:
     if value is None:
         return None
     given = _listed(argument, value)
-    for each in given:
-        if not isinstance(each, str):
-            raise ConfigError(f"Argument {argument} has {each!r} of type {type(each).__name__}; expected text")
+    for item in given:
+        if not isinstance(item, str):
+            raise ConfigError(f"Argument {argument} has {item!r} of type {type(item).__name__}; expected text")
     return given
 
 
@@ -186,7 +186,7 @@ def key_texts(value: Any) -> list[str] | None:
     if value is None:
         return None
     scalar = isinstance(value, (Integral, date, pa.Scalar))
-    return [_key_text(each) for each in ([value] if scalar else _listed("keys", value))]
+    return [_key_text(key) for key in ([value] if scalar else _listed("keys", value))]
 
 
 def check_partitions(wanted: Sequence[str], known: Collection[str], config: TableConfig, uri: str) -> None:
@@ -197,9 +197,9 @@ def check_partitions(wanted: Sequence[str], known: Collection[str], config: Tabl
     for path in wanted:
         if path in known or not known:
             continue
-        bare = {_bare(each, config): each for each in known}
+        bare = {_bare(name, config): name for name in known}
         near = bare.get(_bare(path, config)) or next(iter(difflib.get_close_matches(path, known, 1)), None)
-        some = ", ".join(repr(each) for each in sorted(known)[:_MAX_SHOWN])
+        some = ", ".join(repr(name) for name in sorted(known)[:_MAX_SHOWN])
         more = f" and {len(known) - _MAX_SHOWN:,} more" if len(known) > _MAX_SHOWN else ""
         hint = f"did you mean '{near}'? It has {some}{more}" if near is not None else f"it has {some}{more}"
         text = f"Table at {uri} has no partition '{path}'; {hint}; {_PARTITIONS}"

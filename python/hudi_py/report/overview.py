@@ -169,7 +169,7 @@ def overview(facts: TableFacts, path: str) -> Overview:
         if len(history)
         else history
     )
-    found = Overview(
+    result = Overview(
         uri=facts.uri,
         name=config.name,
         table_type=config.table_type,
@@ -194,22 +194,22 @@ def overview(facts: TableFacts, path: str) -> Overview:
         last_write=own.slice(len(own) - 1).to_pylist()[0] if len(own) else None,
         pending=[row for row in instants if row["state"] != "COMPLETED"],
         savepoints=[row["instant"] for row in instants if row["action"] == "savepoint"],
-        locks=[asdict(each) for each in facts.locks],
-        services=[asdict(each) for each in facts.due],
+        locks=[asdict(lock) for lock in facts.locks],
+        services=[asdict(due) for due in facts.due],
         unknown=list(facts.unknown),
     )
-    found.next.extend(_next(found, facts.plans, shlex.quote(path)))
-    return found
+    result.next.extend(_next(result, facts.plans, shlex.quote(path)))
+    return result
 
 
-def _next(found: Overview, plans: pa.Table, path: str) -> list[NextStep]:
+def _next(result: Overview, plans: pa.Table, path: str) -> list[NextStep]:
     """Lists what to do next, the most urgent first."""
     steps: list[NextStep] = []
-    if found.read_only is not None:
+    if result.read_only is not None:
         return steps
     planned = {row["instant"]: row["service"] for row in plans.to_pylist()}
-    failed = any(each["due"] for each in found.services if each["service"] == ROLLBACK_FAILED.name)
-    for row in found.pending:
+    failed = any(listed["due"] for listed in result.services if listed["service"] == ROLLBACK_FAILED.name)
+    for row in result.pending:
         service, instant = planned.get(row["instant"]), row["instant"]
         if service is not None:
             why = f"The {service.replace('_', ' ')} plan {instant} is pending"
@@ -217,15 +217,15 @@ def _next(found: Overview, plans: pa.Table, path: str) -> list[NextStep]:
         elif row["action"] in _WRITES and not failed:
             why = f"The {row['action']} {instant} is running, or its process has died. The next write undoes dead ones"
             steps.append(NextStep(why, f"hudi-py rollback {path} {instant}"))
-    if not found.metadata_partitions and found.last_write is not None:
+    if not result.metadata_partitions and result.last_write is not None:
         why = "There is no metadata table, so folders are listed and no statistics leave files out"
         steps.append(NextStep(why, f"hudi-py metadata rebuild {path} files column_stats"))
     running = set(planned.values())
-    for each in found.services:
-        if each["due"] and each["service"] not in running:
-            why = f"{each['service'].replace('_', ' ').capitalize()} is due: {each['reason']}"
-            steps.append(NextStep(why, SERVICES[each["service"]].command_line(path)))
-    if found.last_write is None and not found.pending:
+    for listed in result.services:
+        if listed["due"] and listed["service"] not in running:
+            why = f"{listed['service'].replace('_', ' ').capitalize()} is due: {listed['reason']}"
+            steps.append(NextStep(why, SERVICES[listed["service"]].command_line(path)))
+    if result.last_write is None and not result.pending:
         steps.append(NextStep("The table is empty", f"hudi-py write {path} ROWS.csv"))
     return steps
 

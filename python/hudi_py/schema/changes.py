@@ -251,7 +251,7 @@ class Columns:
 
         def moved(fields: tuple[InternalField, ...]) -> tuple[InternalField, ...]:
             (field,) = (field for field in fields if field.name == path[-1])
-            left = [each for each in fields if each is not field]
+            left = [other for other in fields if other is not field]
             if change.place == "first":
                 index = sum(item.name in META_FIELDS for item in left)
             else:

@@ -266,9 +266,9 @@ class ObjectStorage:
     def list(self, path: str = "") -> list[FileInfo]:
         path = clean_path(path)
         with self.asked(path):
-            found = self._obstore.list_with_delimiter(self._store, path or None)
-        listing = [_info(entry) for entry in found["objects"]]
-        listing += [FileInfo(str(folder), 0, 0, True) for folder in found["common_prefixes"]]
+            answer = self._obstore.list_with_delimiter(self._store, path or None)
+        listing = [_info(entry) for entry in answer["objects"]]
+        listing += [FileInfo(str(folder), 0, 0, True) for folder in answer["common_prefixes"]]
         return sorted((info for info in listing if not is_hidden_by_storage(info.name)), key=lambda info: info.path)
 
     def walk(self, path: str = "") -> Iterator[FileInfo]:

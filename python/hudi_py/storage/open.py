@@ -33,10 +33,10 @@ def path_text(path: StrPath) -> str:
         raise ConfigError(f"Cannot open a table at {path!r}: expected text or a path, not {type(path).__name__}")
     if not text:
         raise ConfigError("Cannot open a table at an empty path; pass its folder or URI")
-    found = _SCHEME.match(text)
-    if found and not isinstance(path, str) and found[1].lower() in {*SCHEMES, *HDFS_SCHEMES, "file", "memory"}:
+    matched = _SCHEME.match(text)
+    if matched and not isinstance(path, str) and matched[1].lower() in {*SCHEMES, *HDFS_SCHEMES, "file", "memory"}:
         raise ConfigError(f"Cannot open a table at {path!r}: pathlib drops a slash of a URI; pass it as text")
-    return text if found else os.path.expanduser(text)
+    return text if matched else os.path.expanduser(text)
 
 
 def plain_uri(uri: str) -> str:
@@ -88,8 +88,8 @@ def open_storage(uri: StrPath, storage_options: Mapping[str, str] | None = None)
         storage_options = {
             key: value for key, value in storage_options.items() if not key.startswith("hoodie.")
         } or None
-    found = _SCHEME.match(uri)
-    scheme, rest = (found[1].lower(), found[2]) if found else ("", uri)
+    matched = _SCHEME.match(uri)
+    scheme, rest = (matched[1].lower(), matched[2]) if matched else ("", uri)
     if not scheme:
         return LocalStorage(uri)
     if scheme == "file":

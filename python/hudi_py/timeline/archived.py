@@ -125,8 +125,12 @@ class ArchivedCompletions:
         if not timeline.is_archived(instant_time) or not any(base > instant_time for base in bases):
             return timeline.completion_time(instant_time)
         if self._since is None or instant_time < self._since:
-            found = archived_instants(self._storage, self._config, ArchiveQuery(since=instant_time, until=self._since))
-            self._times.update({each.time: each.completion_time for each in found if each.action in WRITE_ACTIONS})
+            instants = archived_instants(
+                self._storage, self._config, ArchiveQuery(since=instant_time, until=self._since)
+            )
+            self._times.update(
+                {instant.time: instant.completion_time for instant in instants if instant.action in WRITE_ACTIONS}
+            )
             self._since = instant_time
         return self._times.get(instant_time, instant_time)
 

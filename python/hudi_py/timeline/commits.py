@@ -97,13 +97,13 @@ def read_commits(
     # Active instants before the archive: those archived since they were listed are then found there
     active = [instant for instant in state.timeline.write_completed if span.holds(place(instant))]
     known = {instant.time for instant in state.timeline.write_completed}
-    found, moved = _active(state, active, place)
+    commits, moved = _active(state, active, place)
     if archived and (moved or _reaches_archive(state.timeline, span, by_requested=by_requested)):
         after = None if by_requested else span.begin
-        found += _archived(state, span, place, known - moved, completed_after=after)
+        commits += _archived(state, span, place, known - moved, completed_after=after)
         if by_requested and not state.config.is_mor:
-            _check_unbroken(state, found, span)
-    kept = _with_compactions_marked(found, state.config)
+            _check_unbroken(state, commits, span)
+    kept = _with_compactions_marked(commits, state.config)
     if skip_compaction:
         kept = [commit for commit in kept if not (commit.is_compaction or commit.is_log_compaction)]
     if skip_clustering:

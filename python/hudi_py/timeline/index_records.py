@@ -29,7 +29,7 @@ class IndexPlan:
     @property
     def names(self) -> tuple[str, ...]:
         """The partitions that it builds."""
-        return tuple(each.name for each in self.partitions)
+        return tuple(partition.name for partition in self.partitions)
 
 
 def encode_index_plan(plan: IndexPlan) -> bytes:
@@ -56,9 +56,9 @@ def _infos(partitions: Iterable[IndexPartition]) -> list[dict[str, Any]]:
     return [
         {
             "version": _VERSION,
-            "metadataPartitionPath": each.name,
-            "indexUptoInstant": each.upto,
+            "metadataPartitionPath": partition.name,
+            "indexUptoInstant": partition.upto,
             "extraMetadata": {},
         }
-        for each in partitions
+        for partition in partitions
     ]

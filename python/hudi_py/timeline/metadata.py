@@ -323,11 +323,11 @@ def _avro_stat(stat: WriteStat) -> dict[str, Any]:
 def _filled(record: dict[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a record updated with the values of the fields that another one also has."""
     for name, value in record.items():
-        found = kept.get(name)
-        if isinstance(value, dict) and isinstance(found, Mapping):
-            _filled(value, found)
-        elif found is not None and not isinstance(found, (Mapping, list)):
-            record[name] = found
+        kept_value = kept.get(name)
+        if isinstance(value, dict) and isinstance(kept_value, Mapping):
+            _filled(value, kept_value)
+        elif kept_value is not None and not isinstance(kept_value, (Mapping, list)):
+            record[name] = kept_value
     return record
 
 

@@ -91,10 +91,10 @@ def planned_groups(action: Action, data: bytes, context: str) -> frozenset[FileG
     """
     if data and action in COMPACTIONS:
         operations = decode_compaction_plan(data, context).operations
-        return frozenset((each.partition_path, each.file_id) for each in operations)
+        return frozenset((operation.partition_path, operation.file_id) for operation in operations)
     if data and action in _CLUSTERINGS:
         plan = decode_clustering_plan(data, context)
-        return frozenset((each.partition_path, each.file_id) for each in plan.slices) if plan else frozenset()
+        return frozenset((slice_.partition_path, slice_.file_id) for slice_ in plan.slices) if plan else frozenset()
     return frozenset()
 
 
@@ -112,7 +112,7 @@ class PendingPlans:
     def of(self, *actions: Action) -> list[Instant]:
         """Returns pending instants of these actions, oldest first. Clusterings are found by their plans."""
         clusterings = self.clusterings if Action.CLUSTERING in actions else ()
-        return [each for each in self._timeline.pending if each.action in actions or each in clusterings]
+        return [instant for instant in self._timeline.pending if instant.action in actions or instant in clusterings]
 
     @cached_property
     def clusterings(self) -> list[Instant]:
@@ -163,12 +163,12 @@ class PendingPlans:
 
     def _content(self, instant: Instant) -> tuple[bytes, str]:
         key = (instant.time, instant.action)
-        found = self._timeline.plans.get(key)
-        if found is None:
-            found = read_plan(self._storage, self._timeline.layout, *key)
-            if found[0]:  # otherwise the plan may still be written
-                self._timeline.plans[key] = found
-        return found
+        content = self._timeline.plans.get(key)
+        if content is None:
+            content = read_plan(self._storage, self._timeline.layout, *key)
+            if content[0]:  # otherwise the plan may still be written
+                self._timeline.plans[key] = content
+        return content
 
 
 def is_data_file(name: str) -> bool:

@@ -66,13 +66,15 @@ def load_bootstrap_sources(
     if not has_bootstrap_index(storage, config):
         return {}
     known = {} if known is None else known
-    found: dict[tuple[str, str], SourceFile] = {}
+    sources: dict[tuple[str, str], SourceFile] = {}
     for info in _index_files(storage):
         if info not in known:
             mappings = _mappings_of(storage, info)
-            known[info] = {(each.partition, each.file_id): SourceFile(each.source, each.size) for each in mappings}
-        found.update(known[info])
-    return found
+            known[info] = {
+                (mapping.partition, mapping.file_id): SourceFile(mapping.source, mapping.size) for mapping in mappings
+            }
+        sources.update(known[info])
+    return sources
 
 
 def base_file_in(sources: BootstrapSources, partition: PartitionPath, name: BaseFileName, size: int) -> BaseFile:

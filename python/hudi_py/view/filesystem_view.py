@@ -148,7 +148,7 @@ class FileSystemView:
     def partitions(self) -> list[PartitionPath]:
         """Returns the sorted paths of the table's partitions; `[""]` if it is not partitioned."""
         if self._partitions is None:
-            found = self.lister.partitions()
+            paths = self.lister.partitions()
             # not for metadata tables, whose partitions may be deleted
             compared = self._proof is not None or self.lister.is_storage
             if compared and not self.config.is_metadata_table:
@@ -157,8 +157,8 @@ class FileSystemView:
                     for partition, groups in self._read_recorded().items()
                     if any((partition, file_id) not in self.replaced for file_id in groups)
                 }
-                found = sorted({*found, *written})
-            self._partitions = found
+                paths = sorted({*paths, *written})
+            self._partitions = paths
         return list(self._partitions)
 
     def latest_slices(self, partition: PartitionPath, as_of: InstantTime | None = None) -> list[FileSlice]:
@@ -276,7 +276,7 @@ class FileSystemView:
         while at < len(partitions):
             some = partitions[at : at + step]
             size = self.lister.prefetch(some)
-            found = work(some)
+            outcome = work(some)
             turned, by_storage = self.lister.is_storage and not by_storage, self.lister.is_storage
             if at and turned:
                 # the metadata table has turned out to be damaged: discard earlier listings
@@ -286,7 +286,7 @@ class FileSystemView:
             size = max(size, len(some), sum(len(self._groups.get(path, ())) for path in some))
             if len(partitions) > _FIRST_PORTION:
                 self._forget(some)
-            results += found
+            results += outcome
             at += len(some)
             step = max(_PORTION_SIZE * len(some) // size, 1)
         return results
@@ -331,14 +331,14 @@ class FileSystemView:
 
     def _load(self, partition: PartitionPath) -> list[_Group]:
         with self._lock:
-            found = self._groups.get(partition)
-        if found is None:
-            found = self._build(partition, self.lister.files(partition))
-            if self._proof is not None and self.lister is not self._proof and any(group.lost for group in found):
-                found = self._build(partition, self._proof.files(partition))
+            groups = self._groups.get(partition)
+        if groups is None:
+            groups = self._build(partition, self.lister.files(partition))
+            if self._proof is not None and self.lister is not self._proof and any(group.lost for group in groups):
+                groups = self._build(partition, self._proof.files(partition))
             with self._lock:
-                found = self._groups.setdefault(partition, found)
-        return found
+                groups = self._groups.setdefault(partition, groups)
+        return groups
 
     def _build(self, partition: PartitionPath, files: list[FileInfo]) -> list[_Group]:
         bases, logs = self._sorted_out(partition, files)

@@ -213,13 +213,13 @@ def replacement(given: str, regex: JavaRegex) -> Callable[[re.Match[str]], str]:
             parts.append(given[position + 1])
             position += 2
         elif given[position] in "\\$":
-            found = _REFERENCE.match(given, position)
-            if found is None:
+            reference = _REFERENCE.match(given, position)
+            if reference is None:
                 raise ValueError(f"the replacement {given!r} has a {given[position]} that refers to no group")
-            position = found.end()
-            number = int(found[2]) if found[2] else regex.compiled.groupindex.get(found[1], groups + 1)
+            position = reference.end()
+            number = int(reference[2]) if reference[2] else regex.compiled.groupindex.get(reference[1], groups + 1)
             while (
-                found[2]
+                reference[2]
                 and position < len(given)
                 and given[position] in "0123456789"
                 and number * 10 + int(given[position]) <= groups
@@ -227,7 +227,7 @@ def replacement(given: str, regex: JavaRegex) -> Callable[[re.Match[str]], str]:
                 number = number * 10 + int(given[position])
                 position += 1
             if number > groups:
-                raise ValueError(f"the replacement {given!r} names the group {found[0]}, which the pattern lacks")
+                raise ValueError(f"the replacement {given!r} names the group {reference[0]}, which the pattern lacks")
             parts.append(number)
         else:
             parts.append(given[position])

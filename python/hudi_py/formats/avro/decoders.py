@@ -237,18 +237,18 @@ class RecordDecoder:
 
     def columns(self, block: ByteBlock, pos: Cursors, act: Flags | None) -> list[pa.Array]:
         """Decodes the wanted fields."""
-        found = []
+        children = []
         for name, child, want in zip(self.names, self.children, self.wanted, strict=True):
             try:
                 if want:
-                    found.append(child.decode(block, pos, act, None))
+                    children.append(child.decode(block, pos, act, None))
                 else:
                     child.skip(block, pos, act)
             except CorruptBytesError as error:
                 raise CorruptBytesError(_below(name, str(error))) from error
             except IndexError as error:
                 raise CorruptBytesError(_below(name, "a value runs past the end")) from error
-        return found
+        return children
 
     def decode(self, block: ByteBlock, pos: Cursors, act: Flags | None, valid: Flags | None) -> pa.Array:
         children = self.columns(block, pos, act)

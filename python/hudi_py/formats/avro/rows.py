@@ -118,8 +118,8 @@ class Rows:
         data = taken.buffers()[2]
         return offsets, pa.py_buffer(b"") if data is None else data.slice(0, int(offsets[-1]))
 
-    def _append(self, each: int, data: Any, offsets: npt.NDArray[np.int32], length: Lengths) -> None:
-        self._parts.append((each, data, offsets))
+    def _append(self, size: int, data: Any, offsets: npt.NDArray[np.int32], length: Lengths) -> None:
+        self._parts.append((size, data, offsets))
         self.total += length
 
     def _flush(self) -> None:

@@ -257,7 +257,7 @@ class HFileWriter:
     def _info(self) -> dict[str, bytes]:
         count = max(self.num_entries, 1)
         created = self._created_ms if self._created_ms is not None else time.time_ns() // 1_000_000
-        found = {
+        info = {
             **self._more,
             "hfile.LASTKEY": _row(self._last_key) if self.num_entries else b"",
             "hfile.AVG_KEY_LEN": struct.pack(">i", self._key_bytes // count),
@@ -267,11 +267,11 @@ class HFileWriter:
             "MAX_MEMSTORE_TS_KEY": bytes(8),
         }
         if self._bloom is not None:
-            found["bloomFilterTypeCode"] = self._bloom.type_code.encode()
+            info["bloomFilterTypeCode"] = self._bloom.type_code.encode()
         if self._min_max:
-            found["minRecordKey"] = self._first_key or b""
-            found["maxRecordKey"] = self._last_key
-        return found
+            info["minRecordKey"] = self._first_key or b""
+            info["maxRecordKey"] = self._last_key
+        return info
 
 
 def write_hfile(keys: pa.Array, values: pa.Array, *, schema_json: str | None = None, **settings: Any) -> bytes:

@@ -119,13 +119,13 @@ def rows_by_group(session: TableSession, timeline: Timeline, groups: Groups) -> 
     """Reads the rows of file groups, each by itself; for the rest see `rows_of`."""
     request = _request(groups, {_METADATA: "false"})
     scan = make_scan(session.state(timeline), request)
-    found = dict.fromkeys(groups, scan.schema.empty_table())
+    rows = dict.fromkeys(groups, scan.schema.empty_table())
     for split in scan.splits():
         group = (str(split.partition), str(split.file_id))
-        if group in found:
+        if group in rows:
             batches = list(read_split_on(session.storage, split))
-            found[group] = pa.concat_tables([found[group], pa.Table.from_batches(batches, scan.schema)])
-    return found
+            rows[group] = pa.concat_tables([rows[group], pa.Table.from_batches(batches, scan.schema)])
+    return rows
 
 
 def salvaged(session: TableSession, timeline: Timeline, groups: Groups) -> Salvage:

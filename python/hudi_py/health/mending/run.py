@@ -127,7 +127,7 @@ def repair(
             work.progress.phase(step.kind.value)
             _STEPS[step.kind](work, step)
     write_note(storage, id_, "done", sentences)
-    kept = next(each for each in repairs(storage) if each.id == id_)
+    kept = next(listed for listed in repairs(storage) if listed.id == id_)
     return RepairReport(
         id_,
         tuple(sentences),
@@ -206,8 +206,8 @@ def _rebuild_properties(work: _Repair, step: RepairStep) -> None:
 
 def _remove(work: _Repair, step: RepairStep) -> None:
     for path in step.arguments["paths"]:
-        found = work.storage.stat(path)
-        if found is not None and not found.is_dir:
+        stored = work.storage.stat(path)
+        if stored is not None and not stored.is_dir:
             work.storage.set_aside(path)
         else:
             for info in list(work.storage.walk(path)):
@@ -247,13 +247,13 @@ def _quarantine(work: _Repair, step: RepairStep) -> None:
     names = maintained_names(work.storage, config, config.metadata_partitions)
     definitions = read_definitions(work.storage, config)
     seen = context.timeline()
-    found = salvaged(context.session, seen, groups)
-    work.rows_lost += found.num_lost
-    work.keys_lost += found.keys_lost
+    saved = salvaged(context.session, seen, groups)
+    work.rows_lost += saved.num_lost
+    work.keys_lost += saved.keys_lost
     if names:
         drop(work.context(), context.session.config.metadata_partitions)
     session = replace(context.session, config=load_table_config(work.storage))
-    replace_groups(session, seen, context.options, groups, found.rows, work.progress)
+    replace_groups(session, seen, context.options, groups, saved.rows, work.progress)
     for path in step.arguments["paths"]:
         if work.storage.stat(path) is not None:
             work.storage.set_aside(path)

@@ -76,7 +76,7 @@ def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> li
         table.storage,
         table.config,
         ArchiveQuery(
-            chosen=(lambda each: each.action in actions) if actions else None, metadata=bool(actions), plans=plans
+            chosen=(lambda instant: instant.action in actions) if actions else None, metadata=bool(actions), plans=plans
         ),
     )
 

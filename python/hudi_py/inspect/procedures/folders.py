@@ -44,9 +44,9 @@ def _path_details(opened: Opened, given: Given) -> Rows:
     entries = base.storage.list("") if given["is_sub"] else list(_matched(base, pattern))
     if not entries and not pattern:
         raise ConfigError(f"Cannot show {opened.path}: there is no such file or folder, or nothing in it")
-    found = [(_content(base.storage, entry), shown_path(base, entry.path)) for entry in entries]
-    found.sort(key=lambda each: each[0].num_bytes if given["sort"] else each[0].num_files, reverse=True)
-    for content, path in found[: limited(given)]:
+    contents = [(_content(base.storage, entry), shown_path(base, entry.path)) for entry in entries]
+    contents.sort(key=lambda entry: entry[0].num_bytes if given["sort"] else entry[0].num_files, reverse=True)
+    for content, path in contents[: limited(given)]:
         size = content.num_bytes
         yield (content.num_folders, content.num_files, size, _size_text(size), path, size, _NO_QUOTA, _NO_QUOTA)
 
@@ -66,12 +66,12 @@ def _matched(base: Opened, pattern: str) -> Iterator[FileInfo]:
         if root is not None or base.storage.list(""):
             yield FileInfo("", 0 if root is None or root.is_dir else root.size, 0, root is None or root.is_dir)
         return
-    parts, found = pattern.split("/"), [FileInfo("", 0, 0, True)]
+    parts, matched = pattern.split("/"), [FileInfo("", 0, 0, True)]
     for part in parts:
-        below = [each for folder in found if folder.is_dir for each in base.storage.list(folder.path)]
-        matching = set(matching_paths(part, [each.name for each in below], "path"))
-        found = [each for each in below if each.name in matching]
-    yield from found
+        below = [info for folder in matched if folder.is_dir for info in base.storage.list(folder.path)]
+        matching = set(matching_paths(part, [info.name for info in below], "path"))
+        matched = [info for info in below if info.name in matching]
+    yield from matched
 
 
 def _content(storage: Storage, entry: FileInfo) -> _Content:

@@ -74,15 +74,15 @@ class GlueCatalog:
 
     def all_databases(self) -> list[str]:
         pages = self._pages("get_databases", "DatabaseList", **self._catalog)
-        return sorted(each["Name"] for each in pages)
+        return sorted(database["Name"] for database in pages)
 
     def tables(self) -> Iterator[StoredEntry]:
-        for each in self._pages("get_tables", "TableList", **self._where):
-            yield StoredEntry(_entry(each), each)
+        for raw in self._pages("get_tables", "TableList", **self._where):
+            yield StoredEntry(_entry(raw), raw)
 
     def table(self, name: str) -> StoredEntry | None:
-        found = self._call("get_table", missing=True, Name=name, **self._where)
-        return None if found is None else StoredEntry(_entry(found["Table"]), found["Table"])
+        answer = self._call("get_table", missing=True, Name=name, **self._where)
+        return None if answer is None else StoredEntry(_entry(answer["Table"]), answer["Table"])
 
     def create(self, entry: TableEntry) -> None:
         given = {
@@ -111,14 +111,14 @@ class GlueCatalog:
         self._call("delete_table", missing=True, Name=name, **self._where)
 
     def partitions(self, name: str) -> dict[Values, str]:
-        found: dict[Values, str] = {}
+        locations: dict[Values, str] = {}
         more: dict[str, Any] = {}
         while True:
             page = self._call("get_partitions", TableName=name, ExcludeColumnSchema=True, **more, **self._where)
-            for each in page["Partitions"]:
-                found[tuple(each["Values"])] = each["StorageDescriptor"]["Location"]
+            for partition in page["Partitions"]:
+                locations[tuple(partition["Values"])] = partition["StorageDescriptor"]["Location"]
             if not page.get("NextToken"):
-                return found
+                return locations
             more = {"NextToken": page["NextToken"]}
 
     def add_partitions(self, stored: StoredEntry, locations: Mapping[Values, str]) -> None:
@@ -130,13 +130,13 @@ class GlueCatalog:
 
     def change_partitions(self, stored: StoredEntry, locations: Mapping[Values, str]) -> None:
         for batch in _batches(self._inputs(stored, locations), _CHANGED_AT_ONCE):
-            entries = [{"PartitionValueList": each["Values"], "PartitionInput": each} for each in batch]
+            entries = [{"PartitionValueList": partition["Values"], "PartitionInput": partition} for partition in batch]
             done = self._call("batch_update_partition", TableName=stored.entry.name, Entries=entries, **self._where)
             self._check("change", stored.entry.name, done)
 
     def drop_partitions(self, name: str, values: Sequence[Values]) -> None:
         for batch in _batches(values, _DROPPED_AT_ONCE):
-            gone = [{"Values": list(each)} for each in batch]
+            gone = [{"Values": list(partition)} for partition in batch]
             done = self._call("batch_delete_partition", TableName=name, PartitionsToDelete=gone, **self._where)
             self._check("drop", name, done, harmless="EntityNotFoundException")
 
@@ -155,8 +155,8 @@ class GlueCatalog:
             more = {"NextToken": page["NextToken"]}
 
     def _check(self, what: str, table: str, done: Mapping[str, Any], *, harmless: str = "") -> None:
-        errors = [each["ErrorDetail"] for each in done.get("Errors", ())]
-        wrong = [each for each in errors if each.get("ErrorCode") != harmless]
+        errors = [failure["ErrorDetail"] for failure in done.get("Errors", ())]
+        wrong = [error for error in errors if error.get("ErrorCode") != harmless]
         if wrong:
             raise CatalogError(
                 f"AWS Glue does not {what} {len(wrong)} partitions of {self._database}.{table}: "
@@ -241,7 +241,7 @@ def _entry(raw: Mapping[str, Any]) -> TableEntry:
 
 
 def _columns(raw: Sequence[Mapping[str, Any]]) -> tuple[CatalogColumn, ...]:
-    return tuple(CatalogColumn(each["Name"], each.get("Type", ""), each.get("Comment", "")) for each in raw)
+    return tuple(CatalogColumn(column["Name"], column.get("Type", ""), column.get("Comment", "")) for column in raw)
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

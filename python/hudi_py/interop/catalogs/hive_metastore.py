@@ -102,8 +102,8 @@ _NEW_PARTITIONS: Final = struct(
 _ADDED: Final = struct("AddPartitionsResult", (1, "partitions", list_of(of(PARTITION))))
 _NAMED: Final = (("db_name", TEXT), ("tbl_name", TEXT))
 METHODS: Final[dict[str, Method]] = {
-    each.name: each
-    for each in (
+    known.name: known
+    for known in (
         method("set_ugi", ("user_name", TEXT), ("group_names", TEXTS), returns=TEXTS, errors=(_META,)),
         method("get_database", ("name", TEXT), returns=of(_DATABASE), errors=(NO_SUCH_OBJECT, _META)),
         method("create_database", ("database", of(_DATABASE)), errors=(ALREADY_EXISTS, _INVALID_OBJECT, _META)),
@@ -198,9 +198,9 @@ class HiveMetastore:
 
     def tables(self) -> Iterator[StoredEntry]:
         for name in self._call("get_all_tables", db_name=self._database):
-            found = self.table(name)
-            if found is not None:  # dropped since it was listed
-                yield found
+            entry = self.table(name)
+            if entry is not None:  # dropped since it was listed
+                yield entry
 
     def table(self, name: str) -> StoredEntry | None:
         raw = self._call("get_table", missing=True, db_name=self._database, tbl_name=name)
@@ -247,8 +247,8 @@ class HiveMetastore:
         self._call("drop_table", missing=True, db_name=self._database, tbl_name=name, deleteData=False)
 
     def partitions(self, name: str) -> dict[Values, str]:
-        found = self._call("get_partitions", db_name=self._database, tbl_name=name, max_parts=-1)
-        return {tuple(each["values"]): each["sd"]["location"] for each in found}
+        partitions = self._call("get_partitions", db_name=self._database, tbl_name=name, max_parts=-1)
+        return {tuple(partition["values"]): partition["sd"]["location"] for partition in partitions}
 
     def add_partitions(self, stored: StoredEntry, locations: Mapping[Values, str]) -> None:
         rest = iter(locations.items())
@@ -273,13 +273,13 @@ class HiveMetastore:
         )
 
     def drop_partitions(self, name: str, values: Sequence[Values]) -> None:
-        for each in values:
+        for partition in values:
             self._call(
                 "drop_partition",
                 missing=True,
                 db_name=self._database,
                 tbl_name=name,
-                part_vals=list(each),
+                part_vals=list(partition),
                 deleteData=False,
             )
 
@@ -403,4 +403,4 @@ def _entry(raw: Mapping[str, Any]) -> TableEntry:
 
 
 def _columns(raw: Sequence[Mapping[str, Any]]) -> tuple[CatalogColumn, ...]:
-    return tuple(CatalogColumn(each["name"], each["type"], each.get("comment", "")) for each in raw)
+    return tuple(CatalogColumn(column["name"], column["type"], column.get("comment", "")) for column in raw)

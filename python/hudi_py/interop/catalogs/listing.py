@@ -53,15 +53,15 @@ def catalog_tables(
         return HiveMetastore(options.get(config.METASTORE), name)
 
     databases = [database] if database else _databases(opened)
-    found: dict[str, ListedTable] = {}
+    tables: dict[str, ListedTable] = {}
     for name in databases:
         with closing(opened(name)) as source:
             for stored in source.tables():
                 if _is_hudi(stored.entry):
                     uri = stored.entry.location.rstrip("/")
-                    before = found[uri].properties if uri in found else {}
-                    found[uri] = ListedTable(uri, {**before, **stored.entry.parameters})
-    return [found[uri] for uri in sorted(found)]
+                    before = tables[uri].properties if uri in tables else {}
+                    tables[uri] = ListedTable(uri, {**before, **stored.entry.parameters})
+    return [tables[uri] for uri in sorted(tables)]
 
 
 def _databases(opened: Callable[[str], ListedCatalog]) -> list[str]:

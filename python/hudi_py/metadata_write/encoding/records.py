@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import decimal
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Final
@@ -217,13 +217,14 @@ def _unite_stats(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any
     return merged
 
 
-def _pick_bound(records: Iterable[dict[str, Any]], name: str, choose: Callable[..., Any]) -> dict[str, Any] | None:
+def _pick_bound(records: Sequence[dict[str, Any]], name: str, choose: Callable[..., Any]) -> dict[str, Any] | None:
     """Returns the lesser or the greater of the bounds of records, each a union of wrappers; nulls are ignored."""
     bounds = [(*bound, stats[name]) for stats in records if (bound := _read_bound(stats, name)) is not None]
     if len({member for member, _, _ in bounds}) > 1:
         raise UnsupportedTableError(
-            "Cannot compact the metadata table: the statistics of one column have several types, which Apache Hudi "
-            "does not merge either; rebuild its column statistics"
+            f"Cannot compact the metadata table: the statistics of the column {records[0].get('columnName')!r} in "
+            f"{records[0].get('fileName')} have several types, which Apache Hudi does not merge either; rebuild its "
+            "column statistics"
         )
     if not bounds:
         return None

@@ -100,7 +100,10 @@ def _no_meta() -> CorruptFileError:
 def _encode_length(count: int) -> bytes:
     """Encodes the length of a string as Avro does."""
     if count >= _MIN_THREE_BYTES:
-        raise UnsupportedTableError(f"Cannot write a file name of {count} bytes into the metadata table")
+        raise UnsupportedTableError(
+            f"Cannot write a file name of {count} bytes into the metadata table; supported: fewer than "
+            f"{_MIN_THREE_BYTES} bytes"
+        )
     number = count << 1
     return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80, number >> 7])
 
@@ -228,7 +231,10 @@ def _wrapper_names(avro: Any) -> list[str]:
         union = next(field for field in record["fields"] if field["name"] == "minValue")["type"]
         names = [branch["name"] if isinstance(branch, dict) else branch for branch in union if branch != "null"]
     except (KeyError, TypeError, StopIteration):
-        raise CorruptFileError("Cannot read the column statistics of the metadata table: unknown schema") from None
+        raise CorruptFileError(
+            "Cannot read the column statistics of the metadata table: the schema of its records does not define the "
+            "bound minValue; rebuild the metadata table"
+        ) from None
     return [name.rpartition(".")[2] for name in names]
 
 

@@ -249,7 +249,9 @@ def _hfile_runs(
     batches: Iterator[pa.Array], schema: str | None, context: str, *, base: bool = False
 ) -> Iterator[SortedRun]:
     if not schema:
-        raise CorruptFileError(f"Cannot compact {context}: it does not give the schema of its records")
+        raise CorruptFileError(
+            f"Cannot compact {context}: it lacks the schema of its records; rebuild the metadata table"
+        )
     current = is_current(schema)
     for entries in batches:
         values = entries.values if current else to_current(entries.values, schema, context)
@@ -260,13 +262,17 @@ def _avro_run(content: bytes, schema: str | None, context: str) -> SortedRun:
     """Decodes the records of an Avro block, which contain their own keys; Apache Hudi 0.14 and older may write such
     blocks."""
     if not schema:
-        raise CorruptFileError(f"Cannot compact {context}: an Avro block has no SCHEMA header")
+        raise CorruptFileError(
+            f"Cannot compact {context}: an Avro block has no SCHEMA header; rebuild the metadata table"
+        )
     avro = parse_schema(schema, context)
     keys: list[pa.Array] = [pa.array([], pa.binary())]
     values: list[pa.Array] = [pa.array([], pa.binary())]
     for batch in decode_log_batches([content], avro, context=context):
         if _KEY not in batch.schema.names:
-            raise CorruptFileError(f"Cannot compact {context}: the records of an Avro block have no key")
+            raise CorruptFileError(
+                f"Cannot compact {context}: the records of an Avro block have no key; rebuild the metadata table"
+            )
         converted = convert(batch, avro)
         empty = pa.repeat("", batch.num_rows)
         keys.append(batch.column(_KEY).cast(pa.binary()))

@@ -70,7 +70,7 @@ def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exist
     if (request.name if index is None else index.full_name(request.name)) in config.metadata_partitions:
         if if_not_exists:
             return False
-        raise ConfigError(f"{start}: it exists already")
+        raise ConfigError(f"{start}: it exists already; refresh it, or drop it first")
     if config.base_file_format == "LANCE" and index is not None:
         raise ConfigError(
             f"{start}: its base files are Lance, and most upserts of Apache Hudi 1.2.0 fail with such an index; a "
@@ -149,8 +149,8 @@ def _create_own(context: ServiceContext, request: IndexRequest) -> None:
     options = None if partition is None else partition.on_request(request.options)
     if options is None or request.name != request.kind:
         raise ConfigError(
-            f"Cannot create the index {request.name!r} of the kind {request.kind} of {context.storage.uri}: its name "
-            f"is {request.kind}"
+            f"Cannot create the index {request.name!r} of the kind {request.kind} of {context.storage.uri}: a table "
+            f"has one index of this kind, with the name {request.kind}"
         )
     _build_beside(replace(context, options=context.options.replace(options)), Indexing(request.kind))
 
@@ -185,7 +185,9 @@ def _build_beside(context: ServiceContext, service: Indexing) -> None:
     begun = service.begin(context, pending[0]) if pending else service.schedule_and_begin(context)
     if isinstance(begun, Scheduled):
         if name in context.config().metadata_partitions:
-            raise ConflictError(f"Cannot create the index {name} of {context.storage.uri}: it was just created")
+            raise ConflictError(
+                f"Cannot create the index {name} of {context.storage.uri}: another process has just created it"
+            )
         _build_empty(context, service)
         return
     try:

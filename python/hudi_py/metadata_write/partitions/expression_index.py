@@ -108,7 +108,10 @@ class ExpressionFiles:
         """
         definition = source.definitions.get(name)
         if definition is None or not definition.get("sourceFields"):
-            raise CorruptFileError(f"The index {name} of the table {source.config.name!r} has no definition")
+            raise CorruptFileError(
+                f"Cannot maintain the index {name} of the table {source.config.name!r}: its definition is missing; "
+                "drop it, and create it again"
+            )
         files = cls(
             name,
             key_reader(source, change),
@@ -142,7 +145,7 @@ class ExpressionFiles:
         elif log is not None:
             slice_ = FileSlice(partition, log.file_id, log.instant, None, (LogFile(partition, log, file.size),))
         else:
-            raise CorruptFileError(f"Cannot index {file.name}: its name is not that of a data file")
+            raise CorruptFileError(f"Cannot index {file.name}: its name is not that of a base file or log file")
         for batch in self.reader.rows(slice_, [column_of(self.field, self.reader.schema)]):
             column = values_at(batch, self.field)
             if column is None:

@@ -207,7 +207,10 @@ class _Rows:
     def of(cls, source: TableSource, name: str, change: TableChange | None) -> _Rows:
         fields = source_fields(source.definitions, name)
         if not fields:
-            raise CorruptFileError(f"The index {name} of the table {source.config.name!r} has no definition")
+            raise CorruptFileError(
+                f"Cannot maintain the index {name} of the table {source.config.name!r}: its definition is missing; "
+                "drop it, and create it again"
+            )
         return cls(key_reader(source, change), ".".join(fields))
 
     def entries(self, slice_: FileSlice) -> pa.StringArray:
@@ -255,7 +258,7 @@ def _slice_after(
             continue
         parsed = parse_base_file_name(name)
         if parsed is None:
-            raise CorruptFileError(f"Cannot index {stat.path}: its name is not that of a data file")
+            raise CorruptFileError(f"Cannot index {stat.path}: its name is not that of a base file or log file")
         base = BaseFile(partition, parsed, stat.file_size)
     if base is not None:
         return FileSlice(partition, file_id, base.instant, base, tuple(logs))

@@ -279,7 +279,10 @@ class Inference:
     def _base_file(self, partition: PartitionPath, name: str, size: int) -> BaseFile:
         parsed = parse_base_file_name(name)
         if parsed is None:
-            raise CorruptFileError(f"Cannot read the changes of {self._uri}: a commit names {name!r} as base file")
+            raise CorruptFileError(
+                f"Cannot read the changes of {self._uri}: a commit names {name!r} as a base file, which it cannot be "
+                "by its name; begin the query after that commit"
+            )
         return base_file_in(self._sources, partition, parsed, size)
 
     def _cleaned(self, commit: Commit, what: str) -> HistoryCleanedError:
@@ -297,7 +300,10 @@ def _change_log(uri: str, path: str, size: int) -> LogFile:
     partition, _, name = path.rpartition("/")
     parsed = parse_log_file_name(name)
     if parsed is None:
-        raise CorruptFileError(f"Cannot read the changes of {uri}: a commit names {path!r} as change log")
+        raise CorruptFileError(
+            f"Cannot read the changes of {uri}: a commit names {path!r} as a change log, which it cannot be by its "
+            "name; begin the query after that commit"
+        )
     return LogFile(PartitionPath(partition), parsed, size)
 
 

@@ -178,7 +178,7 @@ def _logged_changes(storage: Storage, source: ChangeSource, change: Change) -> I
                 if missing:
                     raise CorruptFileError(
                         f"Cannot read change log {block.path}: its records have no {', '.join(missing)}, which "
-                        f"{source.mode.value} requires"
+                        f"{source.mode.value} requires; restore the file from a copy"
                     )
                 columns = [
                     conform_array(batch.column(name), types[name], path=name, context=block.path) for name in names
@@ -204,7 +204,9 @@ def _block_schema(block: LogBlock) -> AvroSchema:
     try:
         schema: AvroSchema = stored_types(parse_json(block.header[HeaderKey.SCHEMA]))
     except (KeyError, ValueError, RecursionError) as error:
-        raise CorruptFileError(f"Cannot read change log {block.path}: a block has no valid SCHEMA; {error}") from None
+        raise CorruptFileError(
+            f"Cannot read change log {block.path}: a block has no valid SCHEMA ({error}); restore the file from a copy"
+        ) from None
     return schema
 
 
@@ -228,7 +230,8 @@ def _logged_images(images: _Images | None, batch: pa.RecordBatch, without: str, 
         key = batch.column(KEY).filter(missing)[0].as_py()
         raise CorruptFileError(
             f"Cannot read the changes at instant {change.instant}: record key {key!r} of change log "
-            f"{change.logs[0].path} is not in the base file"
+            f"{change.logs[0].path} is not in the base file; restore both files from a copy, or begin the query after "
+            "this instant"
         )
     return texts
 

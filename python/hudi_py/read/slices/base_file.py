@@ -235,6 +235,6 @@ def _side_by_side(
     if left is not None or right is not None:
         raise CorruptFileError(
             f"Cannot read bootstrap base file {base_file.path}: its source "
-            f"{base_file.source.uri if base_file.source is not None else ''} has another number of rows; was it "
-            "rewritten?"
+            f"{base_file.source.uri if base_file.source is not None else ''} has another number of rows than when it "
+            "was bootstrapped; put the old file back"
         )
