@@ -277,7 +277,10 @@ def _check_keys(target: StatementTarget, given: Mapping[str, str]) -> None:
         )
     for key in given:
         if key.lower() in _OF_TABLES or key in OF_CREATION or key == catalog.MANAGED:
-            raise ConfigError(f"Cannot change the property '{key}' of {target.shown}: a table has it from its creation")
+            raise ConfigError(
+                f"Cannot change the property '{key}' of {target.shown}: it is fixed when a table is created; "
+                "leave it out"
+            )
     Options.resolve({key: value for key, value in given.items() if key.startswith("hoodie.") and value}, Scope.WRITE)
 
 

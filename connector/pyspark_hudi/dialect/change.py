@@ -368,7 +368,10 @@ def _assigned_column(names: Sequence[str], alias: str) -> str:
     if len(names) > 1 and names[-2].lower() == alias.lower():
         return names[-1]
     if len(names) > 1:
-        raise ConfigError(f"Cannot set '{'.'.join(names)}', a member of a struct: only whole columns can be set")
+        raise ConfigError(
+            f"Cannot set '{'.'.join(names)}', a member of a struct: only whole columns can be set; set the "
+            "column to a new struct"
+        )
     return names[0]
 
 

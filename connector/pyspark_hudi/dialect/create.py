@@ -192,7 +192,8 @@ def _write_first(
     """Creates a table with its first rows. Raises TableExistsError if its location has one."""
     if target.exists():
         raise TableExistsError(
-            f"Cannot create the table {target.shown} AS a query: there is a table at {target.path} already"
+            f"Cannot create the table {target.shown} AS a query: there is a table at {target.path} already; insert the "
+            "rows into it, or choose another LOCATION"
         )
     frame = rows()
     last = definition.partitions
@@ -230,8 +231,8 @@ def _read_options(target: StatementTarget, definition: Definition) -> dict[str, 
         return {}
     if definition.rows is not None or not target.exists() or not target.config.is_mor:
         raise ConfigError(
-            f"Cannot create the table {target.shown} with {_READ_OPTIMIZED}: it is for a second name of a "
-            f"merge-on-read table, which there must be at {target.path}, and goes without AS"
+            f"Cannot create the table {target.shown} with {_READ_OPTIMIZED}: it gives the merge-on-read table at "
+            f"{target.path} a second name; there must be such a table, and the statement must not have AS"
         )
     return {read_config.QUERY_TYPE.key: "read_optimized" if given.lower() == "true" else "snapshot"}
 
@@ -346,8 +347,8 @@ def _check_same(target: StatementTarget, schema: StructType | None, options: Map
     for key, names in asked.items():
         if key in options and [part.strip() for part in options[key].split(",")] != list(names):
             raise ConfigError(
-                f"Cannot create the table {target.shown} over the one at {target.path}: {key} is '{options[key]}', and "
-                f"there '{','.join(names)}'; leave it out"
+                f"Cannot create the table {target.shown} over the one at {target.path}: {key} is '{options[key]}', but "
+                f"that table has '{','.join(names)}'; leave it out"
             )
 
 

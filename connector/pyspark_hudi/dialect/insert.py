@@ -161,7 +161,10 @@ def aligned(
     else:
         named = [target.field(name).name for name in listed]
     if len(set(named)) < len(named) or set(named) & set(fixed):
-        raise SchemaMismatchError(f"Cannot insert into the table {target.shown}: a column is given twice")
+        twice = sorted({name for name in named if named.count(name) > 1} | set(named) & set(fixed))
+        raise SchemaMismatchError(
+            f"Cannot insert into the table {target.shown}: the column '{twice[0]}' is given twice; give it once"
+        )
     if len(named) != len(query.columns):
         few = "not enough" if len(query.columns) < len(named) else "too many"
         raise SchemaMismatchError(
