@@ -65,7 +65,7 @@ def behind_meta(values: pa.Array) -> pa.Array:
 def _behind_text(
     data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Returns where the nullable strings that begin at each of the offsets end; each has fewer than 8192 bytes."""
+    """Returns the ends of the nullable strings that begin at these offsets; each has fewer than 8192 bytes."""
     branch = _read_bytes(data, at, end)
     held = np.flatnonzero(branch)
     after = at + 1

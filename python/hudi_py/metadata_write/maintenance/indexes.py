@@ -144,7 +144,7 @@ def index_report(storage: Storage, config: TableConfig) -> pa.Table:
 
 
 def _create_own(context: ServiceContext, request: IndexRequest) -> None:
-    """Creates an index that is a partition with a name of its own."""
+    """Creates an index whose partition has a fixed name."""
     partition = partition_of(request.kind)
     options = None if partition is None else partition.on_request(request.options)
     if options is None or request.name != request.kind:

@@ -116,8 +116,8 @@ def finish_undone(own: TableSession, timeline: Timeline, data: Timeline) -> bool
     """Finishes killed rollbacks, then rolls back unfinished delta commits. Returns whether there were any.
 
     From table version 8 on Apache Hudi may write both tables at once (`hoodie.metadata.streaming.write.enabled`), so
-    the delta commit of a pending action is left alone: it is undone together with the action. In all versions that of
-    an indexing is, with which Apache Hudi builds partitions beside writers.
+    the delta commit of a pending action is left alone: it is undone together with the action. In all versions, the
+    delta commit of an indexing is also left alone: Apache Hudi builds partitions beside writers with it.
 
     Args:
         timeline: the current timeline of the metadata table.

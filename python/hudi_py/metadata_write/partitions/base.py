@@ -48,11 +48,11 @@ class RecordCheck:
         """The table from which the expected records are built."""
 
     def required(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
-        """Returns which of the missing records must exist."""
+        """Returns a mask of the missing records that must exist."""
         return np.ones(len(keys), np.bool_)
 
     def superfluous(self, values: pa.Array) -> npt.NDArray[np.bool_]:
-        """Returns which of the unexpected records describe something that does not exist; the others are removals."""
+        """Returns a mask of the unexpected records that describe something nonexistent; the others are removals."""
         return np.ones(len(values), np.bool_)
 
     def differing(self, expected: pa.Array, found: pa.Array) -> npt.NDArray[np.int64]:
@@ -75,7 +75,7 @@ class RecordCheck:
 
 
 def unset(flags: pa.Array) -> npt.NDArray[np.bool_]:
-    """Returns where a boolean column is false or null."""
+    """Returns a mask of the rows in which a boolean column is false or null."""
     mask: npt.NDArray[np.bool_] = ~np.asarray(pc.fill_null(flags, False).to_numpy(zero_copy_only=False))
     return mask
 
@@ -201,7 +201,8 @@ class MetadataPartition(ABC):
         return newest
 
     def removals(self, values: pa.Array) -> npt.NDArray[np.bool_] | None:
-        """Returns which values only say that a record is gone, so that no base file needs them; None if none do."""
+        """Returns a mask of the values that only say that a record is gone, so that no base file needs them; None if
+        none do."""
         return None
 
 

@@ -71,8 +71,8 @@ class StatsCheck(RecordCheck):
         return self.listing.is_left(name)
 
     def required(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
-        """Returns which records must exist: not those of columns without values, such as a column added after the file
-        was written."""
+        """Returns a mask of the records that must exist: not those of columns without values, such as a column added
+        after the file was written."""
         stats = self.content(values)
         names = pc.struct_field(stats, "fileName").to_pylist()
         left = {name for name in set(names) if self.is_left(name)}

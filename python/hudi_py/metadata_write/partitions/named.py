@@ -40,7 +40,7 @@ def put_definition(storage: Storage, config: TableConfig, definition: IndexDefin
 
 
 def put_definitions(storage: Storage, config: TableConfig, definitions: Mapping[str, Mapping[str, Any]]) -> None:
-    """Stores definitions again that were read before. The table lock must be held."""
+    """Stores definitions in place of those with the same names. The table lock must be held."""
     there = read_definitions(storage, config)
     if any(there.get(name) != definition for name, definition in definitions.items()):
         _write_definitions(storage, config, {**there, **definitions})

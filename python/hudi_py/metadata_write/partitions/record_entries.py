@@ -104,7 +104,7 @@ class RecordEntries:
         """Yields all entries, in chunks of bounded size; keys are unique across chunks (within their data partition).
 
         Args:
-            new: is told the keys that were added and not removed, all places, and the number of each key's.
+            new: called with the keys that were added and not removed, all places, and the number of each key's place.
         """
         fields = _location_fields(self._places)
         for prefix, table, arrived in self._reduce_each():

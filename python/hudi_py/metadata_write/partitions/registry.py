@@ -124,7 +124,7 @@ def combine_of(name: str, *, logs_only: bool = False) -> Combine:
 
 
 def removals_of(name: str, values: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """Returns which values of a partition are removals, as `MetadataPartition.removals` does."""
+    """Returns a mask of the values of a partition that are removals, as `MetadataPartition.removals` does."""
     partition = partition_of(name)
     return None if partition is None else partition.removals(values)
 
