@@ -13,7 +13,7 @@ import pytest
 
 from tests.golden.tables import Extracted
 from tests.support import power, tally
-from tests.support.choice import SEED, sample
+from tests.support.choice import SEED, keep_noticing, sample
 
 # Its checks show what differs, as those in test files do
 pytest.register_assert_rewrite("hudi_py.testing")
@@ -59,6 +59,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is left out of a sample is `long`; what is `long` is `nightly`, and that is `slow`, too."""
     sample(items)
+    keep_noticing(items)
     for item in items:
         for level, implied in (("long", "nightly"), ("nightly", "slow")):
             if item.get_closest_marker(level):

@@ -25,7 +25,7 @@ CASES = list(product((6, 8, 9), ("cow", "mor"), (True, False)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic", 2))
+@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic", 1))
 def test_writers_at_once(tmp_path, version, kind, overlapping):
     outcome = run(begun(tmp_path, version, kind, overlapping, 4), 2)
     if not overlapping:
@@ -51,7 +51,7 @@ def serve(root: str, version: int, kind: str, over: EventType) -> None:
         table.clean(options=options(version, kind, {"hoodie.clean.commits.retained": "2"}))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic services", 1))
 def test_services_beside_writers(tmp_path, version, kind, overlapping):
     work = begun(tmp_path, version, kind, overlapping, 10)

@@ -86,6 +86,7 @@ def hold(barrier, root: str, times: int) -> list[tuple[int, int]]:
     return held
 
 
+@pytest.mark.slow
 def test_two_writers_with_the_same_instant_one_fails_before_any_data_file(tmp_path, in_processes):
     storage = LocalStorage(str(tmp_path))
     config = new_table(storage)

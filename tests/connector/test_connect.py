@@ -27,7 +27,7 @@ FIRST = "connect_first and not slow"
 @pytest.mark.parametrize(
     ("modules", "marked"),
     [
-        pytest.param(("test_write.py", "test_statements.py"), FIRST, id="first"),
+        pytest.param(("test_write.py", "test_statements.py"), FIRST, id="first", marks=pytest.mark.slow),
         *(
             pytest.param(part, f"not nightly and not ({FIRST})", id=f"rest {number}", marks=pytest.mark.nightly)
             for number, part in enumerate(PARTS)

@@ -158,7 +158,7 @@ def test_overwriting(spark: SparkSession, path: str, request: pytest.FixtureRequ
             sql(spark, f"ALTER TABLE trips DROP PARTITION (city = '{value}')")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_overwriting_partitions_by_some_of_their_columns(spark: SparkSession, path: str) -> None:
     sql(
         spark,
@@ -347,7 +347,7 @@ def test_tables_without_keys(spark: SparkSession, path: str, enabled: bool) -> N
         disable(spark)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_managed_tables_move(spark: SparkSession) -> None:
     sql(spark, "CREATE TABLE trips (id INT) USING hudi TBLPROPERTIES (hoodie.cleaner.commits.retained = '3')")
     sql(spark, "INSERT INTO trips VALUES (1)")
@@ -432,7 +432,7 @@ def test_procedures(spark: SparkSession, path: str) -> None:
     assert rows(spark, "CALL run_clean(table => 'trips', retain_commits => 9)") == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_procedures_that_show_commits(spark: SparkSession, path: str) -> None:
     sql(spark, "SET hoodie.metadata.enable = false")  # its compactions come before what is archived
     create(spark, path)
@@ -486,7 +486,7 @@ def test_procedures_that_show_commits(spark: SparkSession, path: str) -> None:
     assert "instant_time (default: None)" in rows(spark, "CALL help(cmd => 'show_commit_files')")[0][0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_procedures_that_show_actions_and_files(spark: SparkSession, path: str, tmp_path: Path) -> None:
     sql(spark, "SET hoodie.metadata.enable = true")
     create(spark, path, "mor")
@@ -710,7 +710,7 @@ def test_queries_by_function_and_slashes(spark: SparkSession, path: str) -> None
     sql(spark, "CREATE INDEX record_index ON trips (id)")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_second_name_that_reads_base_files(spark: SparkSession, path: str) -> None:
     create(spark, path, "mor")
     sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo')")

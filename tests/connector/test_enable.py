@@ -141,7 +141,7 @@ def test_reads_take_the_options_of_the_session(enabled: SparkSession, table: str
     assert rows(read(enabled, table), "id", "v") == AFTER
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_second_name_of_the_format(spark: SparkSession, table: str) -> None:
     enable(spark, "Hudi")
     try:
@@ -251,7 +251,7 @@ def test_operations_and_modes(enabled: SparkSession, path: str) -> None:
     assert rows(read(enabled, path), "id", "v") == [(1, 10), (2, 20)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_writes_to_tables_of_the_catalog(enabled: SparkSession, pair: str, table: str) -> None:
     frame = enabled.createDataFrame([(1, "b", 3, -2)], "id long, p string, ts long, v long")
     for name in (pair, f"{pair}_table"):
@@ -292,7 +292,7 @@ def test_temporary_views(enabled: SparkSession, table: str) -> None:
         register_sql(enabled, "a b", table, temporary=True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.classic_only
 def test_many_threads(spark: SparkSession, table: str) -> None:
     def work(n: int) -> int:

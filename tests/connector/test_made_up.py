@@ -111,7 +111,7 @@ def test_a_procedure_touches_the_list_of_its_module(monkeypatch: pytest.MonkeyPa
     assert "| `weigh` | `table`, `unit => 'kg'` |" in statements.procedures()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_services_run_by_their_names_alone(tmp_path: Path) -> None:
     """The doors of Spark answer and announce as those of the core, which tests/unit/services has."""
     results = made_up_services.run_with_made_up(tmp_path, SERVICES)

@@ -46,7 +46,7 @@ def stored(root: Path) -> list[dict[str, object]]:
             for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
         ],
         "moving rows through spark",
-        4,
+        1,
     ),
 )
 def test_equal_to_the_core(spark: SparkSession, tmp_path: Path, creation: str, index: str, kind: str) -> None:

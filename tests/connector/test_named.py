@@ -118,7 +118,7 @@ def test_save_as_table(enabled: SparkSession, name: str) -> None:
     assert not Path(path).exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_save_as_table_at_a_path(enabled: SparkSession, name: str, path: str) -> None:
     first = frame(enabled, (1, "a", "x", 1))
     first.write.save(path, FORMAT, "append", **OPTIONS)

@@ -28,6 +28,7 @@ def values(frame: DataFrame) -> dict[int, float]:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", cases(("COPY_ON_WRITE", "MERGE_ON_READ"), "orc through spark", 1))
 def test_all_ways(spark: SparkSession, path: str, kind: str) -> None:
     options = {**ORC, "hoodie.datasource.write.table.type": kind}

@@ -92,7 +92,7 @@ def test_both_readers_together(spark: SparkSession, table: str) -> None:
     assert rows(joined, "id") == [(1,), (2,)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.classic_only
 def test_one_frame_used_often(spark: SparkSession, table: str) -> None:
     """Deletes and rows of the past in logs, a view, a cached frame, a union, and a self-join without the right side."""
@@ -113,7 +113,7 @@ def test_one_frame_used_often(spark: SparkSession, table: str) -> None:
     assert rows(frame.groupBy("p").count()) == [("0", 3), ("1", 3), ("2", 3)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.classic_only
 def test_more_files_than_one_reader_lists(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = [{"id": n, "p": f"{n % 7}", "v": n} for n in range(21)]

@@ -150,7 +150,7 @@ def test_what_a_table_of_the_catalog_does_not_hold(spark: SparkSession, table: s
         spark.sql(f"SELECT * FROM {catalog_table} WITH (path = '{table}')").collect()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_format_under_another_name_in_a_thread_of_its_own(spark: SparkSession, path: str) -> None:
     frame = spark.range(3).selectExpr("id", "'a' p", "1L ts", "id v")
 

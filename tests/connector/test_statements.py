@@ -116,7 +116,7 @@ def test_refusals_are_those_of_the_core(spark: SparkSession, path: str) -> None:
     assert not os.listdir(Path(path, SOURCES))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("version", "kind"), cases(product((6, 9), ("cow", "mor")), "merges in tasks", 1))
 def test_generated_merges_in_tasks(spark: SparkSession, path: str, version: int, kind: str) -> None:
     rnd = random.Random(f"{SEED} {version} {kind}")

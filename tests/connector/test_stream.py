@@ -97,7 +97,7 @@ def test_a_snapshot_then_the_commits_after_it(spark: SparkSession, table: str, t
     assert query.run(once=True) == [SNAPSHOT, [("a", 5), ("d", 5)]]  # from the checkpoint, and nothing is new
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_limits_and_restart_between_them(spark: SparkSession, table: str, tmp_path: Path) -> None:
     query = Query(spark, table, tmp_path, **ONE, **{START_OFFSET: "earliest"})
     last = [("a", 3), ("b", 2), ("c", 2)]
@@ -113,7 +113,7 @@ def test_limits_and_restart_between_them(spark: SparkSession, table: str, tmp_pa
     assert whole.run(once=True) == [[("a", 3), ("b", 2), ("c", 2), ("d", 5)]]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.classic_only
 def test_processing_time(spark: SparkSession, table: str, tmp_path: Path) -> None:
     query = Query(spark, table, tmp_path, **{START_OFFSET: "latest", **ONE})
@@ -141,7 +141,7 @@ def test_columns_filter_and_schema(spark: SparkSession, table: str, tmp_path: Pa
     assert [each for each in found if each] == ([[("a", 1)], [("c", 2)]] if ADMISSION else [[("c", 2)]])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.classic_only
 def test_a_file_sink(spark: SparkSession, table: str, tmp_path: Path) -> None:
     def run() -> None:

@@ -87,7 +87,7 @@ def test_equal_to_the_core(spark: SparkSession, path: str, version: int, kind: s
     assert not left(path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.classic_only
 def test_every_type(spark: SparkSession, path: str) -> None:
     frame = spark.createDataFrame([VALUES, (2, *[None] * 19)], ALL_TYPES)
@@ -153,7 +153,7 @@ OPTIMISTIC = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.classic_only
 def test_a_task_that_fails_once_runs_again(spark: SparkSession, path: str, tmp_path: Path) -> None:
     options = {**PARTITIONED, **QUIET}
@@ -168,7 +168,7 @@ def test_a_task_that_fails_once_runs_again(spark: SparkSession, path: str, tmp_p
     assert rows(read(spark, path), "id", "v") == sorted(expected, key=repr)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_conflict_is_an_error_or_the_write_is_repeated(spark: SparkSession, path: str, tmp_path: Path) -> None:
     options = {**PARTITIONED, **QUIET, **OPTIMISTIC}
     write_table(numbers(spark, 0, 50, "1L ts", "id v"), path, options=options)

@@ -77,12 +77,14 @@ def kill_everywhere(
     assert not outcomes[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("torn", [False, True], ids=["before", "torn"])
 @ALL_KINDS
 def test_upsert(tables, tmp_path, version, kind, torn):
     kill_everywhere(tables(version, kind), tmp_path, "upsert", version, kind, torn=torn)
 
 
+@pytest.mark.sampled(2)
 @ALL_KINDS
 def test_overwrite(tables, tmp_path, version, kind):
     kill_everywhere(tables(version, kind), tmp_path, "insert_overwrite_table", version, kind, torn=True, step=2)
@@ -100,6 +102,7 @@ def test_upsert_that_drops_the_metadata_table(tables, tmp_path, version, torn):
     kill_everywhere(table, tmp_path, "upsert", version, "cow", torn=torn)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("torn", [False, True], ids=["before", "torn"])
 @ALL_KINDS
 def test_the_rollback_is_killed_too(tables, tmp_path, version, kind, torn):
@@ -189,6 +192,7 @@ write(KillingStorage(root, call, die=kill_process), OPERATIONS["upsert"], "upser
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), cases(KINDS, "really killed", 1))
 def test_a_process_that_is_really_killed(tables, tmp_path, version, kind):
     """The dead process left identity, heartbeat and lock: the next write recovers at once all the same."""

@@ -181,6 +181,7 @@ BY_PARTITION = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("version", "make", "step"),
     [

@@ -164,6 +164,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory):
     return table
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("call", "version", "torn", "step"),
     [

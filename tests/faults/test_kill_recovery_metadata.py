@@ -90,6 +90,7 @@ def roll_back_last(working: ServiceContext) -> None:
         rollback(working, deltas[-1].time)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("action", [roll_back_last, restore], ids=["rollback", "restore"])
 @pytest.mark.parametrize(
     ("version", "torn", "step"),

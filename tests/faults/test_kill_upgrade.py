@@ -71,7 +71,7 @@ def leftovers(storage: Storage) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize(("version", "to"), [(6, 8), (6, 9), (8, 6), (8, 9), (9, 8), (9, 6)])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_every_call(version: int, to: int, kind: str, record_property: Callable[[str, object], None]) -> None:
     files = made(version, kind)
     before = memory_tables.read(copy_of(files))

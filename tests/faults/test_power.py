@@ -118,6 +118,7 @@ def made(root: Path, version: int, kind: str, given: dict[str, str] | None = Non
     write(root, rows(range(4), 2), "upsert", version, kind, given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "kind"),
     [
@@ -141,6 +142,7 @@ def test_upsert_without_a_metadata_table(tmp_path, version, kind):
     fail_everywhere(root, tmp_path, lambda path: write(path, UPDATE, "upsert", version, kind, PLAIN), go_on)
 
 
+@pytest.mark.slow
 def test_the_first_write(tmp_path):
     fail_everywhere(
         tmp_path / "new",
@@ -173,6 +175,7 @@ def test_a_write_that_rolls_back_another(tmp_path, version, kind):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("service", "version", "kind"),

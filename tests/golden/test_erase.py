@@ -12,6 +12,7 @@ import hudi_py
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     [

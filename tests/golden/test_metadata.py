@@ -208,6 +208,7 @@ def _only(found: dict[Any, Any], columns: Any) -> dict[Any, Any]:
     return {key: value for key, value in found.items() if key[0] in columns}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", cases(WITH_STATS, "with and without indexes", 3))
 def test_rows_are_the_same_with_and_without_indexes(golden: Extracted, name: str) -> None:
     table = hudi_py.open_table(str(golden(name)))
@@ -219,6 +220,7 @@ def test_rows_are_the_same_with_and_without_indexes(golden: Extracted, name: str
             assert ours.equals(table.scan(filter=text, options=off).to_table()), text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WITH_LOCATIONS)
 def test_every_key_is_found_and_nothing_else_read(golden: Extracted, name: str) -> None:
     table = hudi_py.open_table(str(golden(name)), TRUST)
@@ -315,6 +317,7 @@ def test_the_same_from_a_storage_of_slow_requests(golden: Extracted, name: str) 
     assert reports[0].equals(reports[1])
 
 
+@pytest.mark.slow
 def test_statistics_are_the_bounds_of_the_base_files(golden: Extracted) -> None:
     told: Counter[str] = Counter()
     for name in WITH_STATS:

@@ -71,6 +71,7 @@ def test_exported(copy: Copy, tmp_path: Path, name: str) -> None:
         assert_rows_equal(exported.scan(columns).to_table(), table.scan(columns).to_table())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [UPGRADED, TTL, RESIZE, CLUSTERING, CLUSTERED])
 def test_rows_are_those_of_apache_hudi(name: str, copy: Copy) -> None:
     expected = pq.read_table(DATA / name / "expected.parquet")
@@ -187,6 +188,7 @@ def test_time_travel_while_writes_go_to_old_and_new_file_groups(copy: Copy) -> N
     assert_rows_equal(table.scan(as_of=newest).to_table(), table.scan().to_table())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["", "ts,id"])
 def test_a_plan_of_apache_hudi_is_carried_out(columns: str, copy: Copy) -> None:
     """Rows that were added to the old and to the new file groups while the plan was pending are there once."""

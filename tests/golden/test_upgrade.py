@@ -56,7 +56,7 @@ def rows(path: str, as_of: str | None = None) -> pa.Table:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", cases(NAMES, "upgrade", 24))
+@pytest.mark.parametrize("name", cases(NAMES, "upgrade", 10))
 def test_through_all_versions(golden: Extracted, tmp_path: Path, name: str) -> None:
     path = str(tmp_path / name)
     shutil.copytree(golden(name), path)

@@ -51,6 +51,28 @@ def test_what_is_left_out_is_long_and_what_is_quick_runs_always() -> None:
     assert sorted(map(str, marks.values())) == ["['long']"] * 3 + ["['slow']"] * 2 + ["[]"]
 
 
+class Item:
+    """As much of a collected test as `keep_noticing` looks at."""
+
+    def __init__(self, nodeid: str, *levels: str) -> None:
+        self.nodeid = nodeid
+        self.own_markers = [getattr(pytest.mark, level).mark for level in levels]
+
+    def add_marker(self, level: str) -> None:
+        self.own_markers.append(getattr(pytest.mark, level).mark)
+
+    @property
+    def levels(self) -> list[str]:
+        return [mark.name for mark in self.own_markers]
+
+
+def test_what_notices_a_mutation_is_not_left_out() -> None:
+    notices, quick = "tests/unit/merge/test_log.py::test_projection_reaches_the_decoder", "tests/x.py::test_y"
+    items: Any = [Item(notices, "long"), Item(notices, "nightly", "sampled"), Item(notices), Item(quick, "long")]
+    choice.keep_noticing(items)
+    assert [item.levels for item in items] == [["slow"], ["sampled", "slow"], [], ["long"]]
+
+
 def test_values_need_not_be_hashable() -> None:
     assert len(choice.covering([({"a": 1},), ({"a": 1},), ({"b": 1},)], "test")) == 2
     assert choice.covering([], "test") == []

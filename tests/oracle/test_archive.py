@@ -192,7 +192,7 @@ def test_each_reads_and_goes_on_with_the_archive_of_the_other(
     assert ids(oracle.read(root)) == ids(hudi_py.open_table(str(root)).scan().to_table())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_small_files_that_we_merge_are_read_and_gone_on_after(oracle: Oracle, tmp_path: Path) -> None:
     root = tmp_path / "t"
     storage = LocalStorage(str(root))

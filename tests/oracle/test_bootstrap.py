@@ -46,7 +46,7 @@ def compare(oracle: Oracle, path: Path) -> dict[str, int]:
     return dict(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True))
 
 
-@pytest.mark.parametrize(("version", "kind", "style", "extension", "mixed"), cases(ROWS, "bootstrap by turns", 3))
+@pytest.mark.parametrize(("version", "kind", "style", "extension", "mixed"), cases(ROWS, "bootstrap by turns", 1))
 def test_by_turns(
     oracle: Oracle, tmp_path: Path, version: int, kind: str, style: str, extension: str, mixed: bool
 ) -> None:
@@ -96,6 +96,7 @@ def test_by_turns(
     assert contents(folder) == before
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("kind", "mixed"), cases(product(("cow", "mor"), (False, True)), "versions of bootstrapped tables", 1)
 )

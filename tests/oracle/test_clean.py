@@ -193,7 +193,7 @@ def test_the_same_plan_twice(oracle: Oracle, tmp_path: Path, version: int, kind:
     assert assert_same_plan(oracle, path, "commits", 2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("version", "kind"), cases(TABLES, "they clean by our plan", 1))
 def test_apache_hudi_carries_out_our_plan(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"

@@ -44,7 +44,7 @@ def rows(keys: range, ts: int) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize(("version", "kind", "planner"), cases(TABLES, "clusterings by turns", 3))
+@pytest.mark.parametrize(("version", "kind", "planner"), cases(TABLES, "clusterings by turns", 1))
 def test_plans_of_one_side_are_carried_out_by_the_other(
     oracle: Oracle, tmp_path: Path, version: int, kind: str, planner: str
 ) -> None:

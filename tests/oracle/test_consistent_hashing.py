@@ -49,7 +49,7 @@ MERGING = {"hoodie.bucket.index.merge.threshold": "900"}
 
 
 @pytest.mark.parametrize(
-    ("version", "ours"), cases([(v, ours) for v in (6, 9) for ours in (True, False)], "plans of hash buckets", 2)
+    ("version", "ours"), cases([(v, ours) for v in (6, 9) for ours in (True, False)], "plans of hash buckets", 1)
 )
 def test_plans_of_one_side_are_carried_out_by_the_other(
     oracle: Oracle, tmp_path: Path, version: int, ours: bool

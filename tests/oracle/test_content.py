@@ -183,6 +183,7 @@ def evolve(oracle: Oracle, path: Path, columns: str, kind: str, version: int, te
     oracle.sql(f"drop table {name}")
 
 
+@pytest.mark.nightly
 @in_turn("schemas over time", 0, 2)
 @pytest.mark.parametrize(("kind", "version"), cases([("cow", 6), ("mor", 9), ("mor", 6)], "schema on read", 1))
 def test_schema_on_read(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
@@ -339,6 +340,7 @@ def test_partition_columns_and_keys(oracle: Oracle, tmp_path: Path, case: str) -
 # ---- bootstrap
 
 
+@pytest.mark.nightly
 @in_turn("other base files", 1, 2)
 @pytest.mark.parametrize(
     ("kind", "version", "selector"),

@@ -143,6 +143,7 @@ def test_ours(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     assert oracle.check(path, deep=True)["problems"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), cases(PRODUCT, "custom types, its", 1))
 def test_its(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """We write to a table that SQL of Apache Hudi created, with lists of Arrow and without declarations."""

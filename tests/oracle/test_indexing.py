@@ -82,6 +82,7 @@ def index(oracle: Oracle, path: str, *types: str, **given: Any) -> dict[str, Any
     return oracle.request("index", path=path, types=list(types), **given)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), [(9, "mor"), (8, "cow"), (6, "cow")])
 def test_apache_hudi_goes_on_with_what_is_built_beside_its_writer(
     oracle: Oracle, tmp_path: Path, version: int, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -114,6 +115,7 @@ def test_apache_hudi_goes_on_with_what_is_built_beside_its_writer(
     check(oracle, path, *names)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [9, 8])
 def test_named_ones(oracle: Oracle, tmp_path: Path, version: int) -> None:
     path = made(tmp_path / "t", version, "mor")
@@ -126,6 +128,7 @@ def test_named_ones(oracle: Oracle, tmp_path: Path, version: int) -> None:
     assert oracle.read(path, where="s = 'x2'").num_rows == 4
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [9, 8, 6])
 def test_apache_hudi_runs_our_plan(oracle: Oracle, tmp_path: Path, version: int) -> None:
     path = made(tmp_path / "t", version, "cow")
@@ -136,6 +139,7 @@ def test_apache_hudi_runs_our_plan(oracle: Oracle, tmp_path: Path, version: int)
     check(oracle, path, "bloom_filters")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [9, 8, 6])
 def test_we_run_and_drop_plans_of_apache_hudi(oracle: Oracle, tmp_path: Path, version: int) -> None:
     path = made(tmp_path / "t", version, "cow")
@@ -154,6 +158,7 @@ def test_we_run_and_drop_plans_of_apache_hudi(oracle: Oracle, tmp_path: Path, ve
     check(oracle, path, "bloom_filters", "record_index")
 
 
+@pytest.mark.nightly
 def test_what_its_dead_indexer_left_is_resumed(oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Apache Hudi cannot run a plan again that is inflight."""
     path = made(tmp_path / "t", 9, "mor")
@@ -171,6 +176,7 @@ def test_what_its_dead_indexer_left_is_resumed(oracle: Oracle, tmp_path: Path, m
     check(oracle, path, "bloom_filters")
 
 
+@pytest.mark.nightly
 def test_its_writers_feed_what_a_dead_process_of_ours_was_building(oracle: Oracle, tmp_path: Path) -> None:
     path = made(tmp_path / "t", 9, "mor")
     table = hudi_py.open_table(path, QUICK)

@@ -99,6 +99,7 @@ def agree(oracle: Oracle, path: Path, expected: dict[str, int]) -> pa.Table:
     return ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), cases(TABLES, "every operation", 1), ids=IDS)
 def test_apache_hudi_reads_every_operation(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"

@@ -119,6 +119,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index
     agreed(oracle, root, state)
 
 
+@pytest.mark.nightly
 @in_turn("undone metadata", 0, 2)
 @pytest.mark.parametrize(("version", "kind"), cases(KINDS, "our rollback", 1))
 def test_our_rollback_is_mirrored(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:

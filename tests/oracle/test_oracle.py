@@ -77,7 +77,7 @@ def test_a_request_to_the_jvm_that_takes_too_long_is_ended(oracle: Oracle) -> No
     assert oracle.sql("select 1 as one") == [{"one": 1}]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_older_release_writes_version_6(oracle_015: Oracle, oracle: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "t"
     oracle_015.write(path, ROWS.drop(["local"]), "upsert", key="id", ordering="at", partition="part", type="cow")

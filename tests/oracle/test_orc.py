@@ -159,6 +159,7 @@ TYPES = pa.table(
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("version", "kind"), cases([(6, "cow"), (9, "cow"), (9, "mor")], "orc types", 1))
 def test_types(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """Apache Hudi reads what hudi-py writes, base files and, of merge-on-read tables, logs beside them."""

@@ -46,6 +46,7 @@ def test_the_schema_decides_the_type_of_timestamps(oracle: Oracle, tmp_path: Pat
     assert hudi_py.open_table(ours).scan(meta=False).to_table().sort_by("id").to_pylist() == expected
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("dictionary", [pytest.param("true", marks=pytest.mark.nightly), "false"])
 def test_pages_and_dictionaries(oracle: Oracle, tmp_path: Path, dictionary: str) -> None:
     given = {"hoodie.parquet.page.size": "1000", "hoodie.parquet.dictionary.enabled": dictionary}
@@ -65,6 +66,7 @@ def test_pages_and_dictionaries(oracle: Oracle, tmp_path: Path, dictionary: str)
     assert oracle.check(ours)["problems"] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", [pytest.param("cow", marks=pytest.mark.nightly), "mor"])
 def test_lists_in_the_legacy_format_are_read_and_rewritten(oracle: Oracle, tmp_path: Path, kind: str) -> None:
     """Apache Hudi bulk inserts such lists and reads them, but cannot upsert into their files."""

@@ -242,6 +242,7 @@ WHOLE = pa.schema(
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("version", "mode", "ignores"), cases(product((8, 9), ("EVENT", "COMMIT"), (False, True)), "partial updates", 1)
 )

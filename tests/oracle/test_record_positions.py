@@ -39,6 +39,7 @@ def positions(path: Path) -> list[bool]:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("version", "ordering", "form", "index"),
     cases(list(product((6, 8, 9), ("ts", None), ("avro", "parquet"), ("SIMPLE", "BLOOM"))), "record positions", 1),

@@ -19,7 +19,7 @@ def rows(found: pa.Table) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in found.select(COLUMNS).to_pylist())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "version", "kind"), cases(MENDED, "repairs and Apache Hudi", 1))
 def test_apache_hudi_takes_over_a_repaired_table(
     oracle: Oracle, tmp_path: Path, name: str, version: int, kind: str

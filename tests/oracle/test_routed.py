@@ -28,6 +28,7 @@ def batch(keys: range, turn: int) -> pa.Table:
     return pa.Table.from_pylist([*listed, *listed[::3]])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("version", "kind", "index"), cases(TABLES, "routed writes and Apache Hudi", 1))
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index: str) -> None:
     path = str(tmp_path / "t")

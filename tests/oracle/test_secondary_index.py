@@ -38,7 +38,7 @@ def sql(text: str) -> str:
     return "'" + text.replace("\\", "\\\\") + "'"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @in_turn("what writers keep up", 0, 4, chosen=None)
 @pytest.mark.parametrize(("version", "kind", "maker"), cases(CASES, "secondary index", 1))
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, maker: str) -> None:

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 LATE = {"hoodie.compact.inline": "false", "hoodie.parquet.small.file.limit": "0"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", cases([6, 9], "skip merge", 1))
 def test_skip_merge(oracle: Oracle, tmp_path: Path, version: int) -> None:
     properties = {"hoodie.table.precombine.field": "ts"} if version == 6 else {}
@@ -60,6 +61,7 @@ KEYS: dict[str, pa.Table] = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "version"), cases([(name, version) for name in KEYS for version in (6, 9)], "no meta columns", 1)
 )

@@ -219,7 +219,7 @@ def test_the_statements_of_a_page(spark: SparkSession, oracle: Oracle, tmp_path:
         disable(spark)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["cow", pytest.param("mor", marks=pytest.mark.nightly)])
 def test_procedures_that_show_commits(spark: SparkSession, oracle: Oracle, tmp_path: Path, kind: str) -> None:
     """Of one table, whose commits are by both."""

@@ -143,6 +143,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, form: str, version: int, kind:
     assert hudi_py.open_table(table.path).metadata.verify().ok
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name", cases(("v6_mor_no_meta_fields", "v9_cow_no_meta_fields", "v9_cow_drop_partition_columns"), "continued", 1)
 )

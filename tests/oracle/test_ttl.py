@@ -15,6 +15,7 @@ from tests.oracle.client import Oracle
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name", ["v6_mor_compaction", "v8_mor_parquet_blocks", "v9_cow_multi_partition", "v9_mor_compaction"]
 )

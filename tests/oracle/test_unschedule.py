@@ -81,7 +81,7 @@ def test_in_version_6_rows_would_be_lost(oracle: Oracle, oracle_015: Oracle, tmp
     agree(oracle, path, before)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", cases([6, 8, 9], "other plans", 1))
 def test_other_plans(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """A clean; and from version 8 on a log compaction."""

@@ -51,7 +51,7 @@ def rows_of(table: pa.Table, count: int) -> pa.Table:
     return table.drop_columns([name for name in table.column_names if name.startswith("_hoodie_")]).slice(0, count)
 
 
-@pytest.mark.parametrize("name", cases(GOLDEN, "upgrade golden", 5))
+@pytest.mark.parametrize("name", cases(GOLDEN, "upgrade golden", 2))
 def test_golden_tables(oracle: Oracle, golden: Extracted, tmp_path: Path, name: str) -> None:
     """Through all versions; after each, both read the same, and after each second one Apache Hudi writes."""
     path = str(tmp_path / name)
@@ -72,7 +72,7 @@ def test_golden_tables(oracle: Oracle, golden: Extracted, tmp_path: Path, name: 
     assert hudi_py.open_table(path).metadata.verify().ok
 
 
-@pytest.mark.parametrize(("version", "kind"), cases([(6, "cow"), (6, "mor"), (9, "cow"), (9, "mor")], "upgrade own", 2))
+@pytest.mark.parametrize(("version", "kind"), cases([(6, "cow"), (6, "mor"), (9, "cow"), (9, "mor")], "upgrade own", 1))
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """One side upgrades or downgrades, the other goes back, with writes of both in between."""
     path = str(tmp_path / "t")
@@ -113,6 +113,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> No
     assert hudi_py.open_table(path).metadata.verify().ok
 
 
+@pytest.mark.nightly
 def test_an_old_release_reads_it(oracle_015: Oracle, golden: Extracted, tmp_path: Path) -> None:
     """0.15.0 reads and writes what a downgrade to version 6 leaves."""
     for name in ("v9_mor_event_time", "v8_cow_event_time"):

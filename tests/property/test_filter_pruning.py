@@ -191,6 +191,7 @@ def test_any_text_is_a_filter_or_refused(tokens: list[str]) -> None:
 SHAPES = ["= {0}", "<= {0}", ">= {0}", "IN ({0}, NULL)", "<=> {0}", "BETWEEN {0} AND {0}"]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", KINDS)
 def test_each_value_and_its_neighbours(name: str) -> None:
     kind, values = KINDS[name]
@@ -287,6 +288,7 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return found, found.scan().to_table()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.nightly)])
 def test_tables(table: tuple[hudi_py.Table, pa.Table], examples: int) -> None:
     found, rows = table

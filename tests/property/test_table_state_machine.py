@@ -48,6 +48,7 @@ LACKING = [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", cases(LACKING, "files lack columns", 2), ids=str)
 def test_tables_whose_files_lack_columns(form: Form, record_property: Callable[[str, object], None]) -> None:
     check_tables(form, examples=TABLES, steps=STEPS, count=record_property)

@@ -14,6 +14,7 @@ from hudi_py.testing.machine import HudiPy, NewTable, ReportedCounts, Writes, ch
 from tests.support.choice import cases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "table_type"),
     cases(product((6, 8, 9), ("cow", "mor")), "writes", 2, quick=[(6, "mor"), (9, "cow")]),

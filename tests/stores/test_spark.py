@@ -170,6 +170,7 @@ def test_keys_among_the_options_are_not_left_behind(
         assert [name for name in left if not (CONNECT and name in events)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CONNECT, reason="this is the Connect process")
 @pytest.mark.parametrize(("chosen", "count"), [("left", 1), pytest.param("written", 2, marks=pytest.mark.nightly)])
 def test_through_spark_connect(chosen: str, count: int) -> None:

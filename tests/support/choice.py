@@ -1,4 +1,5 @@
-"""Which cases of a long list run in CI: few that cover many. The nightly run takes others; the rest is `long`.
+"""Which cases of a long list run in CI: few that cover many, and those that notice mutations. The nightly run takes
+others; the rest is `long`.
 
 The choice depends on HUDI_PY_SEED, which pytest's header shows: set it to repeat a run. CI has the same one always, so
 that a change alone decides whether its tests pass; the nightly run has that of its day.
@@ -8,14 +9,18 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 # Kept in the environment: pytest's workers, and the processes that tests start, choose as this process does.
 SEED = os.environ.setdefault("HUDI_PY_SEED", "0")
+_MUTATIONS = Path(__file__).resolve().parents[1] / "mutations" / "README.md"
+_LEFT_OUT = ("long", "nightly")
 
 
 def covering(rows: Sequence[Sequence[Any]], name: str, limit: int | None = None) -> list[int]:
@@ -79,6 +84,15 @@ def sample(items: Iterable[pytest.Item]) -> None:
         for at, item in enumerate(found):
             if at not in chosen:
                 item.add_marker(pytest.mark.long)
+
+
+def keep_noticing(items: Iterable[pytest.Item]) -> None:
+    """CI runs the tests that notice mutations, whatever else it leaves out of lists: they are `slow` at most."""
+    noticing = set(re.findall(r"`(tests/\S.*)` \|$", _MUTATIONS.read_text(encoding="utf-8"), re.MULTILINE))
+    for item in items:
+        if item.nodeid in noticing and any(mark.name in _LEFT_OUT for mark in item.own_markers):
+            item.own_markers[:] = [mark for mark in item.own_markers if mark.name not in _LEFT_OUT]
+            item.add_marker("slow")
 
 
 _Test = TypeVar("_Test", bound=Callable[..., Any])

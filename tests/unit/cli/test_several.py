@@ -40,6 +40,7 @@ def test_each_is_what_it_is_alone(command: str, cli: Run, made: Path, trips: Pat
         assert rows == cli(*before, path, *after, "--json").lines
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("tables", "code"),
     [

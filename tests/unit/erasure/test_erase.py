@@ -96,6 +96,7 @@ def shown(table: hudi_py.Table) -> list[dict[str, object]]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("version", "kind", "options", "published"),
     [

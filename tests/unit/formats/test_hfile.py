@@ -32,6 +32,7 @@ class CountingStorage(MemoryStorage):
         return super().read_range(path, offset, length)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("hbase", [False, True])
 @pytest.mark.parametrize("codec", [1, 2])
 @pytest.mark.parametrize(("block_bytes", "levels"), [(1 << 20, 1), (300, 1), (300, 2), (300, 4), (1, 3)])

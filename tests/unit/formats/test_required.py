@@ -66,6 +66,7 @@ def nulls_in_required(array: pa.Array, field: pa.Field) -> int:
     return found + (nulls_in_required(array.values, kind.value_field) if pa.types.is_list(kind) else 0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sorted(KINDS))
 @given(data=st.data())
 def test_nothing_is_null_below(name: str, data: st.DataObject) -> None:

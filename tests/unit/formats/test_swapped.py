@@ -51,6 +51,7 @@ def write(path: Path, rows: list[dict[str, object]], version: int, **more: Any) 
     return hudi_py.open_table(path, QUIET)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("file_format", "version"), [("PARQUET", 6), ("PARQUET", 9), ("ORC", 6), ("ORC", 9), ("LANCE", 9)]
 )
@@ -145,6 +146,7 @@ LOGS: dict[str, tuple[int, dict[str, str]]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", LOGS)
 def test_a_log_of_another_partition(case: str, tmp_path: Path) -> None:
     version, options = LOGS[case]

@@ -35,6 +35,7 @@ def assert_listed(catalog: Any, path: Path) -> None:
     assert_rows_equal(without_null_structs(found), without_null_structs(expected), ignore=())
 
 
+@pytest.mark.slow
 def test_rows_by_turns(tmp_path: Path, catalog: Any) -> None:
     path = tmp_path / "t"
     table = make(path)

@@ -146,6 +146,7 @@ WHERE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("where", WHERE)
 def test_duckdb_reads_what_it_needs(table: hudi_py.Table, where: str) -> None:
     text = f"SELECT id, city FROM t WHERE {where} ORDER BY id"

@@ -74,6 +74,7 @@ def records(table: MadeTable, base_at: int = 1) -> LogRecords:
     return log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("properties", "partial"), [({}, False), (COMMIT, False), (GAPS, False), ({}, True), (COMMIT, True), (GAPS, True)]
 )

@@ -221,6 +221,7 @@ def stats(low: int | None, high: int | None, count: int, *, tight: bool = False,
     return encoded(6, ColumnStatsMetadata=record)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", cases(range(12), "any slice", 3))
 def test_any_slice_holds_what_a_dict_does(seed: int) -> None:
     rng = random.Random(seed)

@@ -113,6 +113,7 @@ def deltas(storage: MemoryStorage) -> set[str]:
     return {instant.time for instant in own if instant.action is Action.DELTA_COMMIT}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), LAYOUTS)
 @pytest.mark.sampled(3)
 def test_two_pending_writes_are_recorded_in_the_order_of_their_commits(
@@ -134,6 +135,7 @@ def test_two_pending_writes_are_recorded_in_the_order_of_their_commits(
     check(storage, dict.fromkeys(range(5), 9))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("version", "kind"), LAYOUTS)
 def test_a_metadata_table_is_made_beside_a_pending_write_where_its_files_can_be_told(
     storage: MemoryStorage, version: int, kind: str
@@ -223,6 +225,7 @@ BESIDE = {
 """Options of writers beside each other, with statistics of columns."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [8, 9])
 def test_bounds_of_a_partition_where_the_earlier_request_completes_last(tmp_path: Path, version: int) -> None:
     """The metadata table keeps records in the order of requests, so those of the later one must not hide its rows."""
@@ -249,6 +252,7 @@ def test_bounds_of_a_partition_where_the_earlier_request_completes_last(tmp_path
     assert table.metadata.verify().ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.long)])
 def test_bounds_that_are_united_hold_every_value(tmp_path: Path, version: int) -> None:
     """While a write is pending, bounds of others only widen those before them. Of the bytes of decimals, 3.00, 7.00 and

@@ -58,7 +58,7 @@ def make(path: str, version: int, kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("version", "kind", "how"),
-    cases(product((6, 8, 9), ("cow", "mor"), ("upsert", "insert", "bulk_insert", "at once")), "keys that repeat", 4),
+    cases(product((6, 8, 9), ("cow", "mor"), ("upsert", "insert", "bulk_insert", "at once")), "keys that repeat", 2),
 )
 def test_every_row_of_a_key_is_found_and_changed(tmp_path: Path, version: int, kind: str, how: str) -> None:
     path = str(tmp_path / "t")

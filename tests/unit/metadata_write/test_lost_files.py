@@ -32,6 +32,7 @@ def newest(storage: Storage, ending: str, partition: str = "a") -> str:
     return logs[-1] if ending == "log" else next(each.base_file.path for each in slices if each.base_file is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["gone", "short"])
 @pytest.mark.parametrize(("version", "kind", "ending"), [(6, "mor", "log"), (8, "cow", "parquet"), (9, "mor", "log")])
 @pytest.mark.sampled(3)

@@ -147,6 +147,7 @@ def partitions(path: str) -> set[str]:
     return set(load_table_config(LocalStorage(path)).metadata_partitions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind", "partition"), [("file_names", "file_names", "file_names"), ("m", "marks", "mark_index_m")]
 )
@@ -203,6 +204,7 @@ def test_its_kind_is_named_where_another_is_unknown(path: str) -> None:
         table.index("m", "n", using="other")
 
 
+@pytest.mark.slow
 def test_each_partition_is_known_to_its_own_modules_and_the_registry() -> None:
     """A new one touches the registry, and `hudi_py.config.indexes` if it has options."""
     classes = {type(partition).__name__ for partition in registry.PARTITIONS} | {

@@ -114,6 +114,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
     return storage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "kind", "options"), cases(product((6, 9), ("cow", "mor"), (_GLOBAL, _PARTITIONED)), "any history", 3)
 )

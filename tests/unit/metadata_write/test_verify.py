@@ -69,6 +69,7 @@ def make(storage: Storage, version: int, kind: str, writes: int = 6) -> None:
     write(storage, rows(range(2)), "delete", version=version, kind=kind, given=EVERYTHING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "cow"), (9, "mor")])
 @pytest.mark.sampled(2)
 def test_what_is_kept_up_is_right(version: int, kind: str, storage: MemoryStorage) -> None:

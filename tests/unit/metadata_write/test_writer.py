@@ -379,6 +379,7 @@ def test_folders_of_a_metadata_table_are_those_that_java_lists(tmp_path):
     assert QUICK  # the options of these tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [6, 9])
 def test_columns_that_are_added_to_the_statistics_are_there_of_older_files_too(storage, version):
     """Ranges of the new files alone would be taken for those of whole partitions."""

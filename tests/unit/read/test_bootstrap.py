@@ -231,6 +231,7 @@ INDEXES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "index", "more"),
     [

@@ -80,6 +80,7 @@ def test_changes_are_those_of_apache_hudi(sample: Unpack, name: str) -> None:
     assert scan.count() == expected.num_rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_range_is_one_of_requested_times(sample: Unpack, name: str) -> None:
     path = sample(name)
@@ -480,6 +481,7 @@ def applied(rows: list[dict[str, Any]]) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), cases(itertools.product((6, 8, 9), ("cow", "mor")), "overwrites", 3))
 def test_changes_of_overwrites_come_in_an_order_in_which_they_apply(tmp_path: Path, version: int, kind: str) -> None:
     """A key that an overwrite deletes in one file group and inserts in another one has two changes of one time, as in

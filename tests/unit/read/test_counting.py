@@ -74,6 +74,7 @@ CASES: dict[str, tuple[pa.DataType, list[Any], list[Any], bool]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 def test_log_rows_that_surely_win(tmp_path: Path, base_reads: list[str], case: str) -> None:
     kind, before, after, sure = CASES[case]

@@ -388,6 +388,7 @@ def test_a_block_of_a_change_log_whose_instant_has_changed_by_a_bit(tmp_path: Pa
     assert found.num_rows > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [cut, empty, remove])
 def test_a_file_of_the_archive_of_version_6(tmp_path: Path, damage: Damage) -> None:
     """It is known from the commits after it, whose files follow those of its commits."""

@@ -33,7 +33,7 @@ def table(rows: list[tuple[str, str | None, int]], kind: str) -> pa.Table:
 
 @pytest.mark.parametrize(
     ("version", "kind", "index", "values"),
-    cases(product((6, 8, 9), ("cow", "mor"), ("record", "simple", "dropped"), VALUES), "values of paths", 6),
+    cases(product((6, 8, 9), ("cow", "mor"), ("record", "simple", "dropped"), VALUES), "values of paths", 4),
 )
 def test_rows_show_what_filters_see(tmp_path: Path, version: int, kind: str, index: str, values: str) -> None:
     path = str(tmp_path / "t")

@@ -93,6 +93,7 @@ def test_a_clean_or_rollback_deletes_data_files_of_the_table_only(table: Path, p
     assert files(table) == before
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("partition", [".hoodie/metadata", ".hoodie", "..", "out", "b"])
 def test_partitions_are_removed_only_where_they_are_empty(table: Path, partition: str) -> None:
     rows = pa.table({"id": ["3"], "p": ["b/c"]})

@@ -127,6 +127,7 @@ def test_services_that_are_not_due_take_no_lock(tmp_path: Path, kind: str, creat
     assert created.count(".hoodie/lock") == 2, "to begin and to commit"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("service", ["compaction", "log_compaction", "clustering"])
 def test_a_plan_is_made_and_begun_under_one_lock(tmp_path: Path, service: str, created: list[str]) -> None:
     """In one process, and by an engine that executes its tasks."""

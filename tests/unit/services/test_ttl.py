@@ -71,6 +71,7 @@ class Strange:
         return ["elsewhere"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("version", "kind"), KINDS, ids=IDS)
 def test_what_expires_and_what_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, kind: str

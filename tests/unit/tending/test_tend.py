@@ -274,6 +274,7 @@ def test_time_is_told_by_a_clock(lake: Path) -> None:
     assert "of the time are left" in left.reason
 
 
+@pytest.mark.slow
 def test_a_compaction_is_made_smaller(tmp_path: Path) -> None:
     """Its plan has what fits into the budget, and the next run takes the rest."""
     path = tmp_path / "t"

@@ -93,6 +93,7 @@ def optimistic(retries: int):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("retries", "conflicts"), [(0, 1), (2, 2), (2, 3)])
 def test_a_write_is_redone_whole_after_a_conflict(storage, monkeypatch, retries, conflicts, stream):

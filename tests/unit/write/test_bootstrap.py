@@ -42,6 +42,7 @@ def content(path: Path, **query: Any) -> dict[str, tuple[Any, ...]]:
 ALL = {f"k{each}": (each, "oslo" if each < 7 else "rome") for each in range(12)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("style", "extension", "version", "kind", "mode"),
     [

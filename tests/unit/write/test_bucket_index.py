@@ -88,6 +88,7 @@ def run(path: str, data: pa.Table, operation: str, options: dict[str, str], task
     commit_write(write, results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind", "index"), cases([(*t, i) for t in TABLES for i in (0, 1)], "buckets", 3))
 def test_random_operations(tmp_path: Path, version: int, kind: str, index: bool) -> None:
     """Upserts, deletes and overwrites leave one file group a bucket, and in it the keys of that bucket; with a record

@@ -137,6 +137,7 @@ def test_random_ids_of_digits_are_no_bucket_numbers() -> None:
         check_index([slice_named("00000001-bfdf-4a49-a600-4f7adce7b226-0")], "p")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("version", "index", "door"),
     [(9, "SIMPLE", "merge"), (8, "BLOOM", "insert"), (6, "SIMPLE", "bulk_insert"), (9, "BLOOM", "merge in tasks")],

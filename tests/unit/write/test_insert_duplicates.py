@@ -35,6 +35,7 @@ def rows(path: str) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in found)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -34,6 +34,7 @@ def make(path: Path, version: int = 9, kind: str = "cow", **more: Any) -> hudi_p
     return made(path, rows([1, 2, 3, 4], 1, "a"), LANCE, version, kind, **more)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "cow"), (9, "cow"), (9, "mor")])
 def test_operations(tmp_path: Path, version: int, kind: str) -> None:
     table = make(tmp_path / "t", version, kind)
@@ -53,6 +54,7 @@ def test_footers_have_keys(tmp_path: Path) -> None:
     assert found == {"even": ("2", "4", 2), "odd": ("1", "3", 2)}
 
 
+@pytest.mark.slow
 def test_full_files(tmp_path: Path) -> None:
     small = {"hoodie.lance.max.file.size": "1"}
     table = make(tmp_path / "t", options=small)

@@ -79,6 +79,7 @@ def test_a_compaction_planned_just_before_the_write_begins(
 COMPACTED = {"hoodie.metadata.compact.max.delta.commits": "1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "kind"),
     [(6, "cow"), (9, "mor"), *(pytest.param(*case, marks=pytest.mark.slow) for case in [(8, "mor"), (9, "cow")])],

@@ -81,7 +81,7 @@ def rows_of(path: Path | str, **query: Any) -> dict[str, tuple[Any, ...]]:
 
 @pytest.mark.parametrize("routed", [False, True])
 @pytest.mark.parametrize(
-    ("version", "kind", "index"), cases(product((6, 8, 9), ("cow", "mor"), INDEXES), "merges that move", 5)
+    ("version", "kind", "index"), cases(product((6, 8, 9), ("cow", "mor"), INDEXES), "merges that move", 3)
 )
 def test_rows_go_where_the_merged_row_belongs(
     version: int, kind: str, index: str, routed: bool, tmp_path: Path
@@ -120,6 +120,7 @@ class Sum:
         return newer.set_column(at, newer.schema.field(at), total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "index"), [("cow", "record"), ("mor", "simple"), ("mor", "record")])
 def test_mergers_in_python_count_each_row_once(kind: str, index: str, tmp_path: Path) -> None:
     path = str(tmp_path / "t")

@@ -114,6 +114,7 @@ def nested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, st
 ROWS = [("k0", "a", 2), ("k1", "a/b", 2), ("k2", "a/b/c", 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "cow"), (9, "mor")])
 def test_where_a_table_has_them_no_row_is_lost(version: int, kind: str, nested: Callable[[int, str], Table]) -> None:
     table = nested(version, kind)

@@ -181,6 +181,7 @@ def test_services_on_slices_without_base_files(tmp_path: Path, version: int) -> 
     assert opened(path).metadata.verify().ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [8, pytest.param(9, marks=pytest.mark.slow)])
 def test_a_write_that_a_compaction_overtook_is_archived(tmp_path: Path, version: int) -> None:
     """Its logs belong to the slice of the compaction, which its requested time alone does not show."""

@@ -42,6 +42,7 @@ def content(table: hudi_py.Table) -> set[tuple[str, str, int]]:
     return {(row["id"], row["p"], row["v"]) for row in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "encoded", "hive"),
     [("cow", "false", "false"), ("mor", "false", "true"), ("cow", "true", "true"), ("mor", "true", "false")],
@@ -80,6 +81,7 @@ def test_record_keys_of_any_characters(tmp_path: Path, kind: str, version: int) 
     assert table.metadata.verify().ok
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("value", ["a\x00b", "..", "a/../b", ".x", "a//b", "a:b", "a=b", "%41", "é" * 128])
 def test_a_refused_partition_value_leaves_no_instant(tmp_path: Path, value: str) -> None:
     table = make(tmp_path / "t", rows(["1"], ["x"], 1), {})

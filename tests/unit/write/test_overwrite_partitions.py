@@ -137,6 +137,7 @@ def test_pending_compactions_keep_their_partitions(tmp_path: Path) -> None:
     assert len(found(table)) == 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("combine", [False, True])
 @pytest.mark.parametrize(("mode", "operation"), [("DYNAMIC", "upsert"), ("STATIC", "insert_overwrite")])
 def test_tasks_overwrite_partitions(tmp_path: Path, mode: str, operation: str, combine: bool) -> None:

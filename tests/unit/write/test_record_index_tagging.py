@@ -89,6 +89,7 @@ def test_all_batches_of_an_input_are_looked_up_at_once(
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("options", [GLOBAL, SIMPLE_STAYS, BLOOM_STAYS], ids=lambda each: each["hoodie.index.type"])
 def test_a_global_index_finds_keys_in_other_partitions(tmp_path: Path, kind: str, options: dict[str, str]) -> None:
@@ -115,7 +116,7 @@ def test_a_global_index_finds_keys_in_other_partitions(tmp_path: Path, kind: str
             for options in (MOVES, SIMPLE_MOVES, BLOOM_MOVES)
         ],
         "rows move",
-        5,
+        3,
     ),
 )
 def test_rows_move_to_their_own_partition(
@@ -200,6 +201,7 @@ def test_the_index_stays_exact(
         assert len(set(seen)) == len(seen), (turn, operation)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["SIMPLE", "RECORD_INDEX"])
 @pytest.mark.parametrize("version", [6, 9])
 def test_rows_of_a_pending_compaction_are_there(tmp_path: Path, version: int, kind: str) -> None:
@@ -292,6 +294,7 @@ OPTIMISTIC = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("late", [False, True], ids=["before the look-up", "after it"])
 @pytest.mark.parametrize("options", [GLOBAL, BY_PARTITION], ids=["global", "by-partition"])
 def test_an_index_that_another_writer_drops_is_a_conflict(

@@ -66,6 +66,7 @@ def keys(ids: list[int]) -> set[str]:
     return {f"k{at}" for at in ids}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("routed", [False, True])
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
 def test_blocks_name_the_rows_of_their_keys(tmp_path: Path, index: str, routed: bool) -> None:
@@ -98,6 +99,7 @@ def test_blocks_of_a_large_log_have_their_part(tmp_path: Path) -> None:
     assert {row["id"]: row["v"] for row in rows} == {f"k{at}": at * (2 - at % 2) for at in range(ROWS)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("version", "more"),
     [

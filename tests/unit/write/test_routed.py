@@ -71,7 +71,7 @@ def counts_of(result: WriteResult) -> tuple[int | None, ...]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "kind", "index"),
-    cases(product((6, 8, 9), ("cow", "mor"), INDEXES), "routed writes", 3),
+    cases(product((6, 8, 9), ("cow", "mor"), INDEXES), "routed writes", 1),
 )
 def test_equal_to_the_writes_of_one_process(tmp_path: Path, version: int, kind: str, index: str) -> None:
     given = {**options(version, kind), "hoodie.record.merge.mode": "EVENT_TIME_ORDERING", **INDEXES[index]}
@@ -109,6 +109,7 @@ def base(tmp_path: Path, kind: str = "cow", **more: str) -> tuple[str, dict[str,
     return root, given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", ["simple", "moving"])
 def test_wrong_counts_only_change_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str) -> None:
     """As where two evaluations of the input differ, or a partition has far more rows than the others."""
@@ -125,6 +126,7 @@ def test_wrong_counts_only_change_sizes(tmp_path: Path, monkeypatch: pytest.Monk
     assert result.num_files > 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("index", ["simple", "moving"])
 @pytest.mark.parametrize("most", [0, 9])
 def test_few_rows_are_looked_up_by_the_tasks_that_have_them(
@@ -242,6 +244,7 @@ def test_no_rows(tmp_path: Path) -> None:
     assert len(hudi_py.open_table(root).history()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "index", "operation"),
     cases(

@@ -50,7 +50,7 @@ WRITES: dict[str, Callable[[hudi_py.Table, dict[str, str]], Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("version", "kind", "mode", "write"), cases(product((6, 8, 9), ("cow", "mor"), MODES, WRITES), "seen", 8)
+    ("version", "kind", "mode", "write"), cases(product((6, 8, 9), ("cow", "mor"), MODES, WRITES), "seen", 5)
 )
 def test_what_others_have_changed_since_the_read_is_a_conflict(tmp_path, version, kind, mode, write):
     table = make(str(tmp_path / "t"), version, kind)

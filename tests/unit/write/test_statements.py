@@ -328,6 +328,7 @@ def test_merges_that_are_refused(tmp_path: Path) -> None:
     assert rows_of(table) == {key: row(key) for key in range(1, 7)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
 def test_several_rows_of_the_source_for_one_key(tmp_path: Path, kind: str, mode: str) -> None:
@@ -400,6 +401,7 @@ GLOBAL = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("kind", "version", "index"), [*product(("cow", "mor"), (9,), GLOBAL), ("mor", 6, "simple")])
 def test_an_update_moves_rows_with_an_index_over_all_partitions(
     tmp_path: Path, kind: str, version: int, index: str

@@ -104,7 +104,7 @@ def merged_compacted_and_overwritten(table: Written, version: int, kind: str, on
 
 @pytest.mark.parametrize(
     ("version", "kind", "index"),
-    cases(product((6, 8, 9), ("cow", "mor"), ("SIMPLE", "GLOBAL_SIMPLE", "BUCKET")), "no meta columns", 6),
+    cases(product((6, 8, 9), ("cow", "mor"), ("SIMPLE", "GLOBAL_SIMPLE", "BUCKET")), "no meta columns", 3),
 )
 def test_rows_without_meta_columns(tmp_path: Path, version: int, kind: str, index: str) -> None:
     more = {"hoodie.bucket.index.num.buckets": "2"} if index == "BUCKET" else {}
@@ -177,6 +177,7 @@ KEYS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("fields", ["text", "int,text", "decimal", "boolean,int", "time", "s.k"])
 def test_keys_are_made_of_columns(tmp_path: Path, kind: str, fields: str) -> None:
@@ -279,7 +280,7 @@ DATED = {
             for more in ({}, {"hoodie.index.type": "GLOBAL_SIMPLE"})
         ],
         "no partition columns",
-        6,
+        3,
     ),
 )
 def test_rows_without_partition_columns(tmp_path: Path, version: int, kind: str, more: dict[str, str]) -> None:

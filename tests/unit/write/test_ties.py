@@ -51,7 +51,7 @@ def expected(operation: str, index: str, mode: str) -> list[tuple[str, int, str]
 @pytest.mark.parametrize("mode", K5)
 @pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert", "insert_overwrite_table"])
 @pytest.mark.parametrize(("kind", "index"), list(product(("cow", "mor"), INDEXES)))
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 def test_the_last_row_counts(tmp_path: Path, kind: str, index: str, operation: str, mode: str, routed: bool) -> None:
     root = str(tmp_path / "t")
     given = {**options(9, kind), "hoodie.record.merge.mode": mode, **INDEXES[index]}

@@ -38,6 +38,7 @@ PREFER_WRITER = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("version", "kind"), VERSIONS)
 def test_file_groups_of_a_pending_plan_are_not_updated(tmp_path: Path, version: int, kind: str) -> None:
     path = make(tmp_path / "t", version, kind)
@@ -99,6 +100,7 @@ def test_groups_of_other_plans_are_left_out(tmp_path: Path) -> None:
     assert (len(planned), len(busy)) == (2, 4)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("preferred", [False, True])
 @pytest.mark.parametrize("completes", [False, True])
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow"), (9, "mor")])

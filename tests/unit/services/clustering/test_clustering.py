@@ -101,6 +101,7 @@ def commit(path: str) -> CommitMetadata:
     return read_commit_metadata(LocalStorage(path), table.timeline.layout, table.timeline.write_completed[-1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("version", "kind"), VERSIONS)
 def test_files_are_joined_and_sorted(tmp_path: Path, version: int, kind: str) -> None:
     """Rows keep their meta columns, files are sorted with nulls first, and indexes know the new files."""

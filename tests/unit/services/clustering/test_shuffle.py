@@ -53,6 +53,7 @@ def _task(parcel: pa.RecordBatch, tasks: int) -> int:
     return hash(parcel.column("to")[0].as_py()) % tasks
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["linear", "zorder"])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_ranges_of_rows(tmp_path: Path, layout: str, kind: str) -> None:
