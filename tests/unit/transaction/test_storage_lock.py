@@ -13,13 +13,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from hudi_py.model.layout import STORAGE_LOCK
+from hudi_py.model.layout import LOCK_AUDIT, STORAGE_LOCK
 
 pytest.importorskip("obstore")
 from obstore.store import MemoryStore
 
 from hudi_py.errors import ConfigError, CorruptFileError, LockError
 from hudi_py.storage import LocalStorage, ObjectStorage
+from hudi_py.transaction.locks import LockAudit
 from hudi_py.transaction.locks import storage as storage_lock
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.storage import StorageLock
@@ -227,3 +228,47 @@ def test_a_store_that_may_not_be_written_is_a_lock_error(
     monkeypatch.setattr(ObjectStorage, "replace", denied)
     with pytest.raises(LockError, match=r"cannot be read or written \(AccessDenied\)"):
         lock_of(storage).acquire()
+
+
+def test_uses_are_recorded_while_the_audit_is_enabled(
+    storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(storage_lock, "_AUDITED", {})
+    audit = LockAudit(storage)
+    with lock_of(storage):
+        pass
+    assert not audit.has_folder()
+    audit.set_enabled(True)
+    monkeypatch.setattr(storage_lock, "_AUDITED", {})
+    with lock_of(storage, RENEWED_OFTEN):
+        held = content(storage)
+        (file,) = storage.list(LOCK_AUDIT)
+        while b"RENEW" not in storage.read(file.path):
+            time.sleep(0.01)
+    events = [json.loads(line) for line in storage.read(file.path).splitlines()]
+    begun = events[0]["timestamp"]
+    assert file.name == f"{begun}_{held['owner']}.jsonl"
+    states = [event["state"] for event in events]
+    assert (states[0], states[-1], {*states[1:-1]}) == ("START", "END", {"RENEW"})
+    assert events[0] == {
+        "ownerId": held["owner"],
+        "transactionStartTime": begun,
+        "timestamp": begun,
+        "state": "START",
+        "lockExpiration": begun + 300_000,
+        "lockHeld": True,
+    }
+    assert [event["lockHeld"] for event in events] == [state != "END" for state in states]
+    with lock_of(storage):
+        pass
+    report = audit.validate()
+    assert (report.result, report.num_transactions) == ("PASSED", 2)
+
+    def full(*arguments: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(ObjectStorage, "put", full)
+    with caplog.at_level(logging.WARNING), lock_of(storage):
+        pass
+    assert caplog.text.count("could not be recorded") == 2
+    assert audit.validate().num_transactions == 2

@@ -1,13 +1,12 @@
 """The audit of the table lock in an object store: a file for each transaction, with a line of JSON whenever its owner
 acquired, renewed or released the lock (`StorageLockProviderAuditService`, `SetAuditLockProcedure`,
 `ValidateAuditLockProcedure`, `CleanupAuditLockProcedure`, 1.2.0).
-
-Apache Hudi's writers record their transactions while the audit is enabled; hudi-py's writers do not.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -19,6 +18,8 @@ from hudi_py.model.layout import LOCK_AUDIT, LOCK_AUDIT_CONFIG
 from hudi_py.model.limits import parse_json
 from hudi_py.model.words import Spoken, counted
 from hudi_py.storage import FileInfo, Storage
+
+_log = logging.getLogger(__name__)
 
 _ENABLED: Final = "STORAGE_LOCK_AUDIT_SERVICE_ENABLED"
 _SUFFIX: Final = ".jsonl"
@@ -94,6 +95,41 @@ class AuditReport(Spoken):
 
     def _text(self) -> str:
         return f"{self.result.lower()}: {self.details}"
+
+
+class TransactionRecord:
+    """The record that a holder of the lock keeps. A record that cannot be written is logged, and holds nothing up.
+
+    Args:
+        owner: id of the holder.
+        start_ms: when it acquired the lock, in milliseconds since the epoch.
+        lease_ms: duration of its lease.
+    """
+
+    def __init__(self, storage: Storage, owner: str, start_ms: int, lease_ms: int) -> None:
+        self._storage = storage
+        self._owner = owner
+        self._start_ms = start_ms
+        self._lease_ms = lease_ms
+        self._lines = b""
+        self.add("START", start_ms)
+
+    def add(self, state: str, now_ms: int) -> None:
+        """Adds an event: `START`, `RENEW` or `END`."""
+        event = {
+            "ownerId": self._owner,
+            "transactionStartTime": self._start_ms,
+            "timestamp": now_ms,
+            "state": state,
+            "lockExpiration": now_ms + self._lease_ms,
+            "lockHeld": state != "END",
+        }
+        self._lines += json.dumps(event, separators=(",", ":")).encode() + b"\n"
+        path = f"{LOCK_AUDIT}/{self._start_ms}_{self._owner}{_SUFFIX}"
+        try:
+            self._storage.put(path, self._lines)
+        except OSError as error:
+            _log.warning("the use of the table lock could not be recorded in %s/%s: %s", self._storage.uri, path, error)
 
 
 class LockAudit:

@@ -23,6 +23,7 @@ from hudi_py.model.layout import STORAGE_LOCK
 from hudi_py.storage import Storage
 from hudi_py.storage.base import ConditionalStorage
 from hudi_py.storage.conditional import Version, VersionedObject
+from hudi_py.transaction.locks.audit import LockAudit, TransactionRecord
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.locks.table_lock import NOT_RENEWED, HeldByContext, LockHolder, Renewal
 from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, parse_writer, process_identity
@@ -68,6 +69,8 @@ def parse_lease(file: VersionedObject, place: str) -> Lease:
 _RELEASED: Final[dict[str, tuple[Version, float]]] = {}
 """The version with which this process released a lock and the time, by place. If that version is still there, nobody
 has taken the lock since, and one request takes it again."""
+_AUDITED: Final[dict[str, tuple[bool, float]]] = {}
+"""Whether the lock is audited, and when this process has looked, by place."""
 _REMEMBERED_S: Final = 60
 
 
@@ -109,6 +112,7 @@ class StorageLock(HeldByContext):
         self._valid_until_ms = 0
         self._deadline = 0.0
         self._renewal: Renewal | None = None
+        self._record: TransactionRecord | None = None
 
     def acquire(self) -> None:
         """Waits for the lock.
@@ -132,6 +136,7 @@ class StorageLock(HeldByContext):
                     path=STORAGE_LOCK,
                 ) from error
             raise
+        self._record = self._audited()
         self._renewal = Renewal(self._renew_lease, self._settings.renewal_s, f"hudi-lock-{self._owner}")
 
     def check(self) -> None:
@@ -161,11 +166,13 @@ class StorageLock(HeldByContext):
             renewal.stop()
             with self._guard:
                 version, self._version = self._version, None
-            left = None
+            left, end_ms = None, self._now_ms()
             if version is not None:
                 left = self._put_own(Lease(True, self._valid_until_ms, self._owner), version)
             if left is not None:
                 _RELEASED[self.place] = left, time.monotonic()
+                if self._record is not None:
+                    self._record.add("END", end_ms)
             else:
                 _log.warning("the table lock %s was taken away while held", self.place)
         except OSError as error:
@@ -199,6 +206,20 @@ class StorageLock(HeldByContext):
         broken = Lease(True, lease.valid_until_ms, owner)
         return self._storage.replace(STORAGE_LOCK, broken.to_json(), file.version) is not None
 
+    def _audited(self) -> TransactionRecord | None:
+        """Begins the record of this use of the lock, if the audit is enabled."""
+        enabled, looked = _AUDITED.get(self.place, (False, float("-inf")))
+        if time.monotonic() - looked > _REMEMBERED_S:
+            try:
+                enabled = LockAudit(self._storage).enabled
+            except OSError as error:
+                _log.warning("the table lock %s is not audited: %s", self.place, error)
+                return None
+            _AUDITED[self.place] = enabled, time.monotonic()
+        if not enabled:
+            return None
+        return TransactionRecord(self._storage, self._owner, self._now_ms(), round(self._lease_s * 1000))
+
     def _try_acquire(self) -> bool:
         left, at = _RELEASED.pop(self.place, (None, 0.0))
         if left is not None and time.monotonic() - at < _REMEMBERED_S and self._replace_lease(left, self._put_lease):
@@ -214,7 +235,10 @@ class StorageLock(HeldByContext):
     def _renew_lease(self) -> bool:
         with self._guard:
             version = self._version
-        return version is not None and self._replace_lease(version, self._put_own)
+        renewed = version is not None and self._replace_lease(version, self._put_own)
+        if renewed and self._record is not None:
+            self._record.add("RENEW", self._now_ms())
+        return renewed
 
     def _replace_lease(self, version: Version | None, put: Callable[[Lease, Version | None], Version | None]) -> bool:
         """Replaces a version by a lease that begins now. Returns False if another has already replaced that version."""
