@@ -208,7 +208,7 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
 
     @property
     def version(self) -> int:
-        """Table version: 2 to 6, 8 or 9; versions 2 to 5 are read only."""
+        """Table version: 2 to 6, 8 or 9; versions 2 to 5 can only be read, and upgraded."""
         return self._reload().version
 
     @property
@@ -470,9 +470,17 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
             storage_options=resolved.for_storage(self._storage_options),
         )
 
-    def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
+    def _serving(
+        self, title: str, options: Mapping[str, Any] | None = None, *, any_version: bool = False
+    ) -> AbstractContextManager[ServiceContext]:
         given = {**self._options, **(options or {})}
-        return serving(self._storage, given, f"{title} {self._config.name}", storage_options=self._storage_options)
+        return serving(
+            self._storage,
+            given,
+            f"{title} {self._config.name}",
+            storage_options=self._storage_options,
+            any_version=any_version,
+        )
 
     def _reload(self) -> TableConfig:
         self._config = load_table_config(self._storage)

@@ -175,6 +175,7 @@ def service_context(
     title: str,
     *,
     storage_options: Mapping[str, str] | None = None,
+    any_version: bool = False,
 ) -> ServiceContext:
     """Opens the context of a service that is called directly. It shows progress on a terminal: close it, or use
     `serving`.
@@ -182,11 +183,12 @@ def service_context(
     Args:
         options: options of writes, by the keys of Apache Hudi, or resolved.
         title: title of the progress line; empty: none is shown.
+        any_version: whether tables whose version can only be read are taken.
 
     Raises:
         ConfigError: an option is unknown, not valid or refused.
         TableNotFoundError: there is no table.
-        UnsupportedTableError: the table's version can only be read.
+        UnsupportedTableError: the table's version can only be read, unless `any_version` is set.
     """
     resolved = options if isinstance(options, Options) else Options.resolve(options, Scope.WRITE)
     return ServiceContext.of(
@@ -195,6 +197,7 @@ def service_context(
         metadata_writer(resolved),
         storage_options=storage_options,
         progress=Progress.on_terminal(title) if title else Progress.silent(),
+        any_version=any_version,
     )
 
 
@@ -205,9 +208,10 @@ def serving(
     title: str,
     *,
     storage_options: Mapping[str, str] | None = None,
+    any_version: bool = False,
 ) -> Iterator[ServiceContext]:
     """Opens a `service_context` for one call; at the end, clears the progress line and announces what was done."""
-    context = service_context(storage, options, title, storage_options=storage_options)
+    context = service_context(storage, options, title, storage_options=storage_options, any_version=any_version)
     try:
         with announced(context.storage, context.options, storage_options):
             yield context
@@ -412,7 +416,9 @@ class Indexable(ABC):
             return create_index(context, request, if_not_exists=if_not_exists)
 
     @abstractmethod
-    def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
+    def _serving(
+        self, title: str, options: Mapping[str, Any] | None = None, *, any_version: bool = False
+    ) -> AbstractContextManager[ServiceContext]:
         """Opens the context of one call."""
 
 

@@ -14,8 +14,9 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 import hudi_py
-from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError
+from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError, UnsupportedTableError
 from pyspark_hudi import disable, enable, run_service, sql
+from tests.golden.old.tables import extract
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 
@@ -401,6 +402,20 @@ def test_versions(spark: SparkSession, golden_copy: Callable[[str], Path]) -> No
     with pytest.raises(ConfigError, match="there is no version 7"):
         rows(spark, "CALL upgrade_table('versions', '7')")
     sql(spark, "DROP TABLE versions")
+
+
+@pytest.mark.slow
+def test_an_old_table(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(extract("v5_12_mor_ordering_date", tmp_path))
+    sql(spark, f"CREATE TABLE old USING hudi-py LOCATION '{path}'")
+    before = rows(spark, "SELECT id FROM old")
+    with pytest.raises(UnsupportedTableError, match="upgrade it with CALL upgrade_table"):
+        sql(spark, "DELETE FROM old WHERE id = 'kept'")
+    assert rows(spark, "CALL upgrade_table(table => 'old', to_version => 'SIX')") == [(True,)]
+    assert rows(spark, "SELECT id FROM old") == before
+    sql(spark, "DELETE FROM old WHERE id = 'kept'")
+    assert rows(spark, "SELECT id FROM old") == []
+    sql(spark, "DROP TABLE old")
 
 
 @pytest.mark.slow

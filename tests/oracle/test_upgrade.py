@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
+from hudi_py.model.names import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from hudi_py.storage import LocalStorage
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.properties import load_table_config
+from tests.golden.old.tables import extract
 from tests.golden.tables import Extracted
 from tests.oracle.client import Oracle
 from tests.support.choice import cases
@@ -27,6 +29,7 @@ GOLDEN = [
 ]
 PATHS = {6: (8, 9, 8, 6), 8: (9, 6, 8), 9: (8, 6, 9)}
 OWN = {"hoodie.write.auto.upgrade": "false"}
+META = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
 
 
 def version_of(path: str) -> int:
@@ -48,7 +51,7 @@ def check_equal(oracle: Oracle, path: str) -> pa.Table:
 
 
 def rows_of(table: pa.Table, count: int) -> pa.Table:
-    return table.drop_columns([name for name in table.column_names if name.startswith("_hoodie_")]).slice(0, count)
+    return table.drop_columns([name for name in table.column_names if name in META]).slice(0, count)
 
 
 @pytest.mark.parametrize("name", cases(GOLDEN, "upgrade golden", 2))
@@ -123,3 +126,52 @@ def test_an_old_release_reads_it(oracle_015: Oracle, golden: Extracted, tmp_path
         found = check_equal(oracle_015, path)
         oracle_015.write(path, rows_of(found, 3), "upsert")
         check_equal(oracle_015, path)
+
+
+OLD = (
+    *("v2_cow", "v2_mor", "v2_cow_layout_0", "v3_mor", "v4_cow"),
+    *("v5_12_cow", "v5_12_mor_metadata", "v5_12_mor_archived"),
+)
+KEPT = {"hoodie.skip.default.partition.validation": "true"}
+
+
+def properties_of(path: str) -> dict[str, str]:
+    """The properties but those of the metadata table, which either side builds, and of the layout."""
+    found = load_table_config(LocalStorage(path)).properties
+    left_out = ("hoodie.table.metadata.", "hoodie.timeline.layout.", "hoodie.table.checksum")
+    return {key: text for key, text in found.items() if not key.startswith(left_out)}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", cases(OLD, "upgrade old", 3))
+def test_tables_of_old_releases(oracle: Oracle, tmp_path: Path, name: str) -> None:
+    """Upgraded to version 6 and on to 9; both read the same, and both write."""
+    path = str(extract(name, tmp_path))
+    before = hudi_py.open_table(path).scan().count()
+    for to in (6, 9):
+        hudi_py.open_table(path).upgrade(to, options=KEPT)
+        found = check_equal(oracle, path)
+        assert found.num_rows == before
+        oracle.write(path, rows_of(found, 2), "upsert", options={**OWN, "hoodie.write.table.version": str(to)})
+        assert version_of(path) == to
+        hudi_py.write(path, rows_of(check_equal(oracle, path), 1))
+        check_equal(oracle, path)
+    assert hudi_py.open_table(path).metadata.verify().ok
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", cases([name for name in OLD if name != "v2_mor"], "upgrade old 0.15", 3))
+def test_as_0_15_upgrades_them(oracle_015: Oracle, tmp_path: Path, name: str) -> None:
+    """Its writes upgrade the table with what they are given; ours find it out."""
+    theirs, ours = (str(extract(name, tmp_path / side)) for side in ("theirs", "ours"))
+    hive = {"hoodie.datasource.write.hive_style_partitioning": "true"}
+    named = hive if load_table_config(LocalStorage(theirs)).partition_fields else {}
+    row = rows_of(hudi_py.open_table(ours).scan().to_table(), 1)
+    oracle_015.write(theirs, row, "upsert", options={**KEPT, **named})
+    hudi_py.open_table(ours).upgrade(6, options=KEPT)
+    assert properties_of(ours) == properties_of(theirs)
+    assert_rows_equal(oracle_015.read(ours), hudi_py.open_table(ours).scan().to_table())
+    oracle_015.write(ours, row, "upsert")
+    check_equal(oracle_015, ours)
+    hudi_py.write(ours, row)
+    check_equal(oracle_015, ours)

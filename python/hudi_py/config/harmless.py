@@ -283,7 +283,6 @@ OPTIONS = (
         "hoodie.fail.job.on.duplicate.data.file.detection",
         "hoodie.merge.data.validation.enabled",
         "hoodie.sensitive.config.keys",
-        "hoodie.skip.default.partition.validation",
         "hoodie.write.application.id",
         "hoodie.write.can.ignore.post.commit.failures",
         "hoodie.post.commit.failures.ignored",

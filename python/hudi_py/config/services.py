@@ -36,6 +36,14 @@ AUTO_UPGRADE = flag(
     False,
 )
 
+SKIP_DEFAULT_PARTITION = flag(
+    "hoodie.skip.default.partition.validation",
+    "Whether an upgrade takes tables of versions 2 to 4 with the partition `default`, to which old releases wrote rows "
+    "with a null partition value. These rows stay there, and new rows with nulls go to another partition.",
+    Scope.SERVICE,
+    False,
+)
+
 OPTIONS = declared(globals())
 
 

@@ -522,7 +522,7 @@ _ALL: Final = (
         _N,
         "this release cannot write to the table",
         "Writes and services are refused.",
-        "write to it with Apache Hudi",
+        "write to it with Apache Hudi, or upgrade it if its version is before 6: `hudi-py upgrade PATH`",
     ),
     Code(
         "environment.spark",

@@ -87,17 +87,22 @@ class ServiceContext:
         storage_options: Mapping[str, str] | None = None,
         progress: Progress | None = None,
         clock: InstantClock | None = None,
+        any_version: bool = False,
     ) -> ServiceContext:
-        """Returns the context for options. For the arguments see `TableSession.of`.
+        """Returns the context for options. For the other arguments see `TableSession.of`.
+
+        Args:
+            any_version: whether tables whose version can only be read are taken.
 
         Raises:
             TableNotFoundError: there is no table.
-            UnsupportedTableError: the table's version can only be read.
+            UnsupportedTableError: the table's version can only be read, unless `any_version` is set.
         """
         session = TableSession.of(
             storage, options, metadata, config=config, clock=clock, storage_options=storage_options
         )
-        check_writable(session.config)
+        if not any_version:
+            check_writable(session.config)
         return cls(session, with_own_settings(options, session.config), progress or Progress.silent())
 
     @property

@@ -133,6 +133,8 @@ class Service(Generic[Report]):
     asks: str = ""
     """What the service does irreversibly, for the confirmation prompt: a verb and its object."""
     after_commit: AfterCommitRule | None = None
+    any_version: bool = False
+    """Whether the service takes tables of versions that can only be read."""
     due: Callable[[ServiceContext, TableState], Due | None] | None = None
     """Finds out what the service would do now. Returns None if the table is of a kind that never needs it."""
 

@@ -59,7 +59,13 @@ class ServiceCall:
     def context(self) -> ServiceContext:
         storage_options = self.options.for_storage()
         storage = open_storage(self.path, storage_options)
-        return ServiceContext.of(storage, self.options, self.metadata, storage_options=storage_options)
+        return ServiceContext.of(
+            storage,
+            self.options,
+            self.metadata,
+            storage_options=storage_options,
+            any_version=SERVICES[self.name].any_version,
+        )
 
     @property
     def planned(self) -> AnyService[ServiceReport]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Generic, cast
+from typing import Any, Generic, Protocol, cast
 
 import pyarrow as pa
 
@@ -45,8 +45,22 @@ from hudi_py.services.upgrade.table_type import CHANGE_TYPE, TypeReport
 from hudi_py.timeline.state import TableState
 from hudi_py.write.result import WriteResult, requested_time
 
-Serving = Callable[[str, Mapping[str, Any] | None], AbstractContextManager[ServiceContext]]
-"""Opens the context of one call, from a title and further options."""
+
+class Serving(Protocol):
+    """Opens the context of one call."""
+
+    def __call__(
+        self, title: str, options: Mapping[str, Any] | None = None, *, any_version: bool = False
+    ) -> AbstractContextManager[ServiceContext]:
+        """Opens it.
+
+        Args:
+            title: title of the progress line.
+            options: further options.
+            any_version: whether tables whose version can only be read are taken.
+        """
+
+
 _Instant = str | int | WriteResult
 
 
@@ -128,7 +142,7 @@ class TableServices:
             ConfigError: there is no such service or phase, or an argument does not fit it.
         """
         call = check_call(name, phase, None if instant is None else requested_time(instant), arguments)
-        with self._serve(name.replace("_", " "), options) as context:
+        with self._serve(name.replace("_", " "), options, any_version=call.service.any_version) as context:
             return call.run(context)
 
     def planned(self, name: str, **arguments: Any) -> ServicePlans[ServiceReport]:
@@ -407,7 +421,7 @@ class ServiceMethods(ABC):
         prepared, and has the new one from then on; a call that died can be repeated.
 
         Args:
-            to: the version, 8 or 9.
+            to: the version, 6, 8 or 9; 6 is for tables of versions 2 to 5.
             dry_run: only reports what would be done, what older releases can no longer do, and how to go back.
 
         Raises:
@@ -457,7 +471,9 @@ class ServiceMethods(ABC):
             return [InstantTime(other.time) for other in preview_restore(context, requested_time(instant)).instants]
 
     @abstractmethod
-    def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
+    def _serving(
+        self, title: str, options: Mapping[str, Any] | None = None, *, any_version: bool = False
+    ) -> AbstractContextManager[ServiceContext]:
         """Opens the context of one call."""
 
     @abstractmethod

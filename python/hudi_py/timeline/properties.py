@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import NamedTuple
 
-from hudi_py.errors import ConflictError, CorruptFileError, TableNotFoundError, UnsupportedTableError
+from hudi_py.errors import ConflictError, CorruptFileError, Remedy, TableNotFoundError, UnsupportedTableError
 from hudi_py.model.layout import (
     ARCHIVE,
     AUXILIARY,
@@ -35,6 +35,7 @@ from hudi_py.storage import Storage
 LAYOUTS_OF_VERSION = {2: (0, 1), 3: (0, 1), 4: (0, 1), 5: (0, 1), 6: (0, 1), 8: (2,), 9: (2,)}
 """Readable table versions, and the timeline layouts that each may have."""
 WRITABLE_VERSIONS = (6, 8, 9)
+_UPGRADE = Remedy("Table.upgrade()", cli="`hudi-py upgrade PATH`", sql="CALL upgrade_table")
 _READS = 5
 _PAUSE_SECONDS = 0.1
 
@@ -184,13 +185,19 @@ def _recover(storage: Storage) -> None:
     storage.delete(BACKUP)
 
 
+def only_read(config: TableConfig) -> bool:
+    """Returns whether a table must be upgraded before it is written."""
+    return config.version not in WRITABLE_VERSIONS or config.layout == 0
+
+
 def check_writable(config: TableConfig) -> None:
     """Raises UnsupportedTableError for tables that can only be read: older versions, timeline layout 0."""
-    if config.version not in WRITABLE_VERSIONS or config.layout == 0:
+    if only_read(config):
         raise UnsupportedTableError(
             f"Cannot write to table '{config.name}': it has hoodie.table.version={config.version} and timeline layout "
             f"{config.layout}; versions 6 (layout 1), 8 and 9 (layout 2) can be written, older ones only read; upgrade "
-            "it with Apache Hudi"
+            f"it with {_UPGRADE}",
+            remedies=(_UPGRADE,),
         )
 
 
@@ -201,7 +208,7 @@ def _check_version(storage: Storage, config: TableConfig) -> None:
         version = config.properties.get("hoodie.table.version", "none (releases before 0.6 did not write it)")
         raise UnsupportedTableError(
             f"Cannot open the table at {storage.uri}: it has hoodie.table.version={version}; supported: {supported}; "
-            "upgrade or downgrade it with a release of Apache Hudi that reads it"
+            "upgrade or downgrade it with a release of Apache Hudi that reads it (before 2: one from 0.9 to 0.15)"
         )
     if config.layout not in layouts:
         raise UnsupportedTableError(

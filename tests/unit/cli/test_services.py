@@ -15,6 +15,7 @@ from hudi_py.cli.screen import ScreenColumn, fitted, number, shown
 from hudi_py.model.words import ago
 from hudi_py.services.descriptor import Service
 from hudi_py.services.registry import SERVICES
+from tests.golden.old.tables import extract
 from tests.unit.cli.conftest import OPTIONS, Run
 
 QUICK = [text for pair in OPTIONS.items() for text in ("-o", "=".join(pair))]
@@ -119,6 +120,16 @@ def test_versions(cli: Run, trips: Path) -> None:
     assert cli("upgrade", trips, "--to", "8").out == "Upgrade: nothing done: the table has version 8 already.\n"
     assert cli("upgrade", trips, "--yes").out.endswith("Upgrade: version 8 to 9.\n")
     assert "there is no version 10" in cli("downgrade", trips, "--to", "10", code=2).err
+
+
+def test_an_old_version(cli: Run, tmp_path: Path) -> None:
+    path = extract("v5_12_mor_ordering_date", tmp_path)
+    assert "upgrade it with `hudi-py upgrade PATH`" in cli("compact", path, code=6).err
+    shown = cli("upgrade", path, "--to", "6", "--dry-run").out
+    assert "- hoodie.properties replaced: from then on the table has version 6\n" in shown
+    assert "Note: Apache Hudi before 0.14 can no longer read or write the table.\n" in shown
+    assert "To go back: downgrade_table of Apache Hudi 0.14 or 0.15 to version 5, since" in shown
+    assert cli("upgrade", path, "--to", "6", "--yes").out.endswith("Upgrade: version 5 to 6.\n")
 
 
 def test_any_service_by_its_name(cli: Run, trips: Path) -> None:

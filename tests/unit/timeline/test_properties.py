@@ -166,7 +166,7 @@ def test_which_tables_are_written(version: str, layout: str, fine: bool) -> None
         check_writable(found)
     line = str(caught.value)
     assert line.startswith(f"Cannot write to table 't': it has hoodie.table.version={version} and timeline layout")
-    assert "upgrade it with Apache Hudi" in line
+    assert "upgrade it with Table.upgrade()" in line
 
 
 def test_update(storage: MemoryStorage) -> None:

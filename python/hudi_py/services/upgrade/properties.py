@@ -1,8 +1,9 @@
 """Changes the properties of a table for another version, step by step.
 
-Sources: `SevenToEightUpgradeHandler`, `EightToNineUpgradeHandler`, `NineToEightDowngradeHandler`,
-`EightToSevenDowngradeHandler`, 1.2.0. Apache Hudi applies all steps to the first version's properties; here each step
-sees those of the one before, so that one call from 6 to 9 leaves what two calls do.
+Sources: `TwoToThreeUpgradeHandler`, `FiveToSixUpgradeHandler`, 0.15.0; `SevenToEightUpgradeHandler`,
+`EightToNineUpgradeHandler`, `NineToEightDowngradeHandler`, `EightToSevenDowngradeHandler`, 1.2.0. Apache Hudi applies
+all steps to the first version's properties; here each step sees those of the one before, so that one call from 6 to 9
+leaves what two calls do.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from hudi_py.merge.settings import (
     Payload,
 )
 from hudi_py.model.properties import TableConfig
-from hudi_py.timeline.properties import WRITABLE_VERSIONS
+from hudi_py.timeline.properties import LAYOUTS_OF_VERSION
 from hudi_py.write.rows.keygen import KeyGeneratorType, infer_keygen_type, parse_keygen
 from hudi_py.write.table.merging import merges_in_its_own_way, payload_for, replacement_of, strategy_of
 from hudi_py.write.table.properties import stored_in
@@ -50,6 +51,9 @@ _PRECOMBINE: Final = "hoodie.table.precombine.field"
 _PARTITIONS: Final = "hoodie.table.partition.fields"
 _KEYGEN_TYPE: Final = "hoodie.table.keygenerator.type"
 _KEYGEN_CLASS: Final = "hoodie.table.keygenerator.class"
+_KEYS: Final = "hoodie.table.recordkey.fields"
+_METADATA: Final = "hoodie.table.metadata.partitions"
+_METADATA_INFLIGHT: Final = "hoodie.table.metadata.partitions.inflight"
 _INITIAL: Final = "hoodie.table.initial.version"
 _FOLDER: Final = "hoodie.timeline.path"
 _BOOTSTRAP_CLASS: Final = "hoodie.bootstrap.index.class"
@@ -73,6 +77,8 @@ def changed_properties(config: TableConfig, to: int, options: Options) -> dict[s
         UnsupportedTableError: the version cannot say how the table merges rows.
     """
     now = dict(config.properties)
+    if config.layout == 0:  # files of layout 1 have the same names
+        now[_LAYOUT] = "1"
     for source, target in steps(config.version, to):
         for key, value in _STEPS[source, target](TableConfig(now), options).items():
             if value is None:
@@ -89,7 +95,7 @@ def changed_properties(config: TableConfig, to: int, options: Options) -> dict[s
 def steps(version: int, to: int) -> list[tuple[int, int]]:
     """Returns the steps from a version to another one, each between neighbours."""
     low, high = sorted((version, to))
-    path = [known for known in WRITABLE_VERSIONS if low <= known <= high]
+    path = [known for known in LAYOUTS_OF_VERSION if low <= known <= high]
     path = path if version <= to else path[::-1]
     return list(pairwise(path))
 
@@ -121,6 +127,39 @@ def _keygen_type(config: TableConfig) -> KeyGeneratorType | None:
     except UnsupportedTableError:
         return None
     return keygen or infer_keygen_type(config.record_key_fields, config.typed_partition_fields)
+
+
+def _two_to_three(config: TableConfig, options: Options) -> Changes:
+    changes: dict[str, str | None] = {
+        option.key: str(options.get(option)).lower()
+        for option in (table_config.HIVE_STYLE, table_config.URL_ENCODE)
+        if not config.properties.get(option.key)
+    }
+    if not config.keygen_type and not config.keygen_class:
+        given = [options.get(option) for option in (table_config.KEYGEN_TYPE, table_config.KEYGEN_CLASS)]
+        chosen = parse_keygen(*(text or "" for text in given))
+        keygen = chosen or infer_keygen_type(config.record_key_fields, config.partition_fields)
+        changes[_KEYGEN_CLASS] = keygen.java_class
+    return changes
+
+
+def _nothing_stored(config: TableConfig, options: Options) -> Changes:
+    """Returns no changes: the versions differ in what releases do, or in the checksum, which each update writes."""
+    return {}
+
+
+def _five_to_six(config: TableConfig, options: Options) -> Changes:
+    changes: dict[str, str | None] = {}
+    if not config.record_key_fields:
+        keys = options.get(table_config.RECORD_KEY)
+        if not keys:
+            raise ConfigError(
+                f"Cannot upgrade table '{config.name}' to version 6: it does not store its record key; give "
+                f"{table_config.RECORD_KEY.key}",
+                key=table_config.RECORD_KEY.key,
+            )
+        changes[_KEYS] = ",".join(keys)
+    return {**changes, _METADATA: None, _METADATA_INFLIGHT: None}
 
 
 def _six_to_eight(config: TableConfig, options: Options) -> Changes:
@@ -277,6 +316,10 @@ def _eight_to_six(config: TableConfig, options: Options) -> Changes:
 
 
 _STEPS: Final[Mapping[tuple[int, int], Callable[[TableConfig, Options], Changes]]] = {
+    (2, 3): _two_to_three,
+    (3, 4): _nothing_stored,
+    (4, 5): _nothing_stored,
+    (5, 6): _five_to_six,
     (6, 8): _six_to_eight,
     (8, 9): _eight_to_nine,
     (9, 8): _nine_to_eight,

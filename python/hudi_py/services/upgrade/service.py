@@ -32,12 +32,21 @@ from hudi_py.services.upgrade.logs import (
     logs_of_clustering,
     pending_compactions,
 )
+from hudi_py.services.upgrade.old_versions import (
+    check_old,
+    delete_plan_copies,
+    observed_options,
+    old_null_partition,
+    planned_steps,
+    raise_version,
+    undo_of_old,
+)
 from hudi_py.services.upgrade.properties import changed_properties, check_keys, steps
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.within import can_set_modified
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.properties import WRITABLE_VERSIONS, load_table_config, update_table_config
+from hudi_py.timeline.properties import WRITABLE_VERSIONS, load_table_config, only_read, update_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable
@@ -45,9 +54,10 @@ from hudi_py.transaction.session import LockedTable
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 3
+_OLDEST: Final = WRITABLE_VERSIONS[0]
 _NEWEST: Final = WRITABLE_VERSIONS[-1]
 _LAYOUT: Final = "hoodie.timeline.layout.version"
-_FIRST_RELEASES: Final[Mapping[int, str]] = {8: "1.0", 9: "1.1"}
+_FIRST_RELEASES: Final[Mapping[int, str]] = {6: "0.14", 8: "1.0", 9: "1.1"}
 """The release of Apache Hudi that brought a version."""
 
 
@@ -86,7 +96,7 @@ def upgrade(
 
     Args:
         instant: must be None.
-        to: the version, 8 or 9.
+        to: the version, 6, 8 or 9; 6 is for tables of versions 2 to 5.
         dry_run: only report what would be done.
 
     Raises:
@@ -113,7 +123,9 @@ class _VersionChange:
         self._target = to
         self._name = name
         config, wrong = self._config, ""
-        if to not in WRITABLE_VERSIONS:
+        if 0 < to < _OLDEST:
+            wrong = "versions before 6 are only read, and Apache Hudi 0.14 and 0.15 downgrade further (downgrade_table)"
+        elif to not in WRITABLE_VERSIONS:
             wrong = f"there is no version {to}" if to else "no version is given"
         elif name == "upgrade" and to < config.version:
             wrong = f"version {to} is older; use downgrade"
@@ -130,20 +142,25 @@ class _VersionChange:
         return self._context.storage
 
     def run(self, dry_run: bool) -> VersionReport:
-        context, config, to = self._context, self._config, self._target
-        if config.version == to:
+        to = self._target
+        if self._config.version == to and not only_read(self._config):
             if not dry_run:
-                with context.locked(self._purpose):
-                    self._sweep_leftovers(self._storage, config)
+                with self._context.locked(self._purpose):
+                    self._sweep_leftovers(self._storage, self._config)
                     self._sweep_metadata(to)
             return VersionReport(self._name, None, None, f"the table has version {to} already", to, to)
-        report = self._plan_change(context.state())
+        report = self._plan_change(self._context.state())
         if dry_run:
             return replace(report, reason="this was a dry run")
+        if only_read(self._config):
+            self._raise_version()
+        context = self._context
         for _ in range(_ATTEMPTS):
-            if self._needs_compaction(config):
+            if self._needs_compaction(self._config):
                 compact_logs(context)
             with recovered(context.session, self._purpose) as table:
+                if table.config.version == to:
+                    return report
                 if self._has_obstacles(table):
                     continue
                 copied = self._change_version(table)
@@ -169,10 +186,15 @@ class _VersionChange:
             ConfigError, ConflictError, UnsupportedTableError: it cannot be done.
         """
         config = state.config
+        if only_read(config):
+            self._examine_old(state)
         check_keys(config, self._target, self._context.options)
         changes = changed_properties(config, self._target, self._context.options)
         check_not_indexing(state, self._purpose)
         back = "downgrade" if self._name == "upgrade" else "upgrade"
+        undo = f"hudi-py {back} PATH --to {config.version}"
+        if only_read(config):
+            undo = undo_of_old(config, self._target)
         return VersionReport(
             self._name,
             None,
@@ -180,15 +202,27 @@ class _VersionChange:
             target=self._target,
             steps=tuple(self._planned_steps(state)),
             limits=tuple(self._describe_limits(config)),
-            undo=f"hudi-py {back} PATH --to {config.version}",
+            undo=undo,
             properties=changes,
         )
 
+    def _examine_old(self, state: TableState) -> None:
+        """Completes the options by what the table's folders show, and refuses what version 6 cannot have."""
+        view = self._context.view(state)
+        options = observed_options(view, self._context.options)
+        after = with_changes(state.config, changed_properties(state.config, _OLDEST, options))
+        check_old(view, after, options)
+        self._context = replace(self._context, options=options)
+
     def _planned_steps(self, state: TableState) -> Iterator[str]:
         config, timeline = state.config, state.timeline
+        if only_read(config):
+            yield from planned_steps(state)
         writes = PendingPlans(state.storage, timeline).writes
         if writes:
             yield f"{counted(len(writes), 'pending write')} rolled back, unless under way"
+        if self._target == _OLDEST and only_read(config):
+            return
         if self._needs_compaction(config):
             pending = pending_compactions(state)
             if pending:
@@ -196,7 +230,7 @@ class _VersionChange:
             groups = groups_with_logs(self._context.view(state))
             if groups:
                 yield f"{counted(groups, 'file group')} with logs compacted"
-        if FILES in config.metadata_partitions:
+        if FILES in config.metadata_partitions and config.version >= _OLDEST:
             yield "the metadata table brought to the same version, without indexes that the version does not know"
         if self._moves_timeline:
             folder = layout_for(with_changes(config, {_LAYOUT: "1" if self._target < 8 else "2"})).folder
@@ -207,13 +241,22 @@ class _VersionChange:
 
     def _describe_limits(self, config: TableConfig) -> Iterator[str]:
         for source, target in steps(config.version, self._target):
-            if target > source:
+            if target in _FIRST_RELEASES and target > source:
                 yield f"Apache Hudi before {_FIRST_RELEASES[target]} can no longer read or write the table"
                 undefined = target == 9 and COLUMN_STATS not in read_definitions(self._storage, config)
-                if undefined and COLUMN_STATS in config.metadata_partitions:
+                if undefined and config.version >= _OLDEST and COLUMN_STATS in config.metadata_partitions:
                     yield "column statistics that Apache Hudi before 1.0 made are dropped; the next write builds them"
             elif target == 8:
                 yield "indexes with records of version 9 are dropped: create them again, or let writes do it"
+        if only_read(config):
+            default = old_null_partition(self._context.view(self._context.state()))
+            if default is not None:
+                yield f"rows of the partition {default} keep it, and new rows with nulls go to another partition"
+            indexes = [name for name in config.metadata_partitions if name != FILES and config.version < _OLDEST]
+            if indexes:
+                yield f"the indexes {', '.join(indexes)} are dropped; writes whose options ask for them build them"
+            if config.is_mor and self._target == _OLDEST:
+                yield "logs of the old release stay, which newer ones may read otherwise or not at all: compact them"
         if config.is_mor and self._merges_otherwise(config):
             yield "time travel to before the change merges logs as the new version does, and is refused where it cannot"
         if not self._moves_timeline:
@@ -268,9 +311,18 @@ class _VersionChange:
 
     # -- the change -----------------------------------------------------------------------------------------------
 
+    def _raise_version(self) -> None:
+        """Brings an old table to version 6, which the rest of the change starts from."""
+        with self._context.session.locked(self._purpose) as table:
+            changes = changed_properties(table.config, _OLDEST, self._context.options)
+            raise_version(table, changes, self._purpose)
+        self._context = replace(self._context, session=self._context.session.reread())
+        self._config = self._context.session.config
+
     def _change_version(self, table: LockedTable) -> Copied:
         context, storage = self._context, self._storage
         context.progress.phase(f"{self._name.removesuffix('e')}ing")
+        delete_plan_copies(storage)
         config = table.session.metadata.convert(table.session, table.timeline, self._target)
         if FILES in config.metadata_partitions:
             own = FolderStorage(storage, METADATA_TABLE)
@@ -300,6 +352,7 @@ class _VersionChange:
         """Removes what is left of a change that died after it had replaced the properties."""
         other = with_changes(config, {_LAYOUT: "1" if config.has_completion_times else "2"})
         LayoutChange(storage, other, config, self._context.session.zone, self._context.threads).clear_old()
+        delete_plan_copies(storage)
 
     def _sweep_metadata(self, version: int) -> None:
         own = FolderStorage(self._storage, METADATA_TABLE)
@@ -322,7 +375,13 @@ _DRY_RUN: Final = Argument("dry_run", bool, "whether only to report what would b
 
 
 def _describe_service(
-    name: str, help_: str, run_: Any, versions: str, after_commit: AfterCommitRule | None = None
+    name: str,
+    help_: str,
+    run_: Any,
+    versions: str,
+    after_commit: AfterCommitRule | None = None,
+    *,
+    any_version: bool = False,
 ) -> Service[VersionReport]:
     return Service(
         name=name,
@@ -333,6 +392,7 @@ def _describe_service(
         arguments=(_version_argument(versions), _DRY_RUN),
         asks="change its version, which older releases may not read",
         after_commit=after_commit,
+        any_version=any_version,
     )
 
 
@@ -340,7 +400,8 @@ UPGRADE: Final = _describe_service(
     "upgrade",
     "Upgrades the table to a newer version",
     upgrade,
-    "8 or 9, by default 9",
+    "6, 8 or 9, by default 9",
     AfterCommitRule(_steps_after_commit),
+    any_version=True,
 )
 DOWNGRADE: Final = _describe_service("downgrade", "Downgrades the table to an older version", downgrade, "8 or 6")
