@@ -79,6 +79,12 @@ def live(path: str, kind: str, version: int, storage_options: Mapping[str, str])
         found(hudi_py.open_table(path, {"hoodie.metadata.enable": "false"}, storage_options=storage_options))
         == expected
     )
+    table.export(f"{path} copied")
+    copy = hudi_py.open_table(f"{path} copied", OFF, storage_options=storage_options)
+    assert found(copy) == expected
+    copy.upsert(rows(range(20, 22), 30))
+    assert found(copy) == {**expected, "k20": 30, "k21": 30}
+    assert table.export(f"{path} as rows", format="parquet", partition_by="city").num_rows == len(expected)
     table.bulk_insert(rows(range(50, 60), 1))
     table.insert_overwrite_table(rows(range(3), 20))
     assert found(table) == {"k0": 20, "k1": 20, "k2": 20}
