@@ -231,8 +231,8 @@ def _read_options(target: StatementTarget, definition: Definition) -> dict[str, 
         return {}
     if definition.rows is not None or not target.exists() or not target.config.is_mor:
         raise ConfigError(
-            f"Cannot create the table {target.shown} with {_READ_OPTIMIZED}: it gives the merge-on-read table at "
-            f"{target.path} a second name; there must be such a table, and the statement must not have AS"
+            f"Cannot create the table {target.shown} with {_READ_OPTIMIZED}: it is for a second name of a "
+            f"merge-on-read table; there must be one at {target.path}, and the statement must have no AS"
         )
     return {read_config.QUERY_TYPE.key: "read_optimized" if given.lower() == "true" else "snapshot"}
 
