@@ -120,7 +120,7 @@ class _Source:
 
     @property
     def partitions(self) -> list[str]:
-        return sorted({str(each.partition) for each in self.slices})
+        return sorted({str(slice_.partition) for slice_ in self.slices})
 
 
 def export_table(
@@ -182,7 +182,7 @@ def export_table(
 
 def _copy_table(source: _Source, target: Storage, threads: int, progress: Progress, dry_run: bool) -> ExportReport:
     storage, config = source.snapshot.storage, source.snapshot.config
-    if any(each.base_file is not None and each.base_file.source is not None for each in source.slices):
+    if any(slice_.base_file is not None and slice_.base_file.source is not None for slice_ in source.slices):
         raise UnsupportedTableError(
             f"Cannot export {storage.uri} as a table: rows of its bootstrapped files are in files elsewhere; give "
             "format='parquet', or write them first, by clustering"
@@ -202,7 +202,7 @@ def _copy_table(source: _Source, target: Storage, threads: int, progress: Progre
         len(files),
         sum(files.values()),
         len(source.partitions),
-        len({(each.time, each.action.comparable) for each in instants}),
+        len({(exported.time, exported.action.comparable) for exported in instants}),
         dry_run=dry_run,
     )
     if dry_run:
@@ -267,13 +267,13 @@ def _kept_instants(source: _Source) -> list[Instant]:
     clusterings that logs may be named after."""
     timeline = source.timeline
     clusterings = {log.name.instant for log in source.resized}
-    kept = [each for each in timeline.completed if each.action.comparable in _KEPT_ACTIONS]
-    result = [file for each in kept for file in timeline.states_of(each)]
+    kept = [instant for instant in timeline.completed if instant.action.comparable in _KEPT_ACTIONS]
+    result = [file for instant in kept for file in timeline.states_of(instant)]
     result += (
         file
-        for each in timeline.pending
-        if each.action is Action.COMPACTION or each.time in clusterings
-        for file in timeline.states_of(each)
+        for pending in timeline.pending
+        if pending.action is Action.COMPACTION or pending.time in clusterings
+        for file in timeline.states_of(pending)
         if file.state is State.REQUESTED
     )
     return result
@@ -346,7 +346,7 @@ def _write_rows(
     newest = source.newest
     time = None if newest is None else newest.time
     if dry_run:
-        size, rows = sum(each.size for each in splits), scan.count()
+        size, rows = sum(part.size for part in splits), scan.count()
         return ExportReport(target.uri, "parquet", time, len(splits), size, len(source.partitions), 0, rows, True)
     progress.phase("writing rows", len(splits))
     written = _Written(target, partition_by, progress)

@@ -218,7 +218,7 @@ class FileSystemView:
     def lost_files(self, partition: PartitionPath) -> list[tuple[RecordedFile, int | None]]:
         """Returns files of the newest slices that completed commits wrote and the storage lacks or truncated, with
         their current size (None: missing). Empty if a metadata table is listed, which does not show it."""
-        return [each for group in self._visible(partition, None) for each in group.lost]
+        return [lost for group in self._visible(partition, None) for lost in group.lost]
 
     @contextmanager
     def naming_lost_files(self) -> Iterator[None]:
@@ -406,7 +406,7 @@ class FileSystemView:
                 # Either a delta commit from before a downgrade from version 8 or 9, whose logs are named by their own
                 # instant, or the first one of a group without base files. Completion times are file times here, and
                 # change when a table is copied, so the instant itself decides
-                instant = max((each for each in slices if each < instant), default=instant)
+                instant = max((earlier for earlier in slices if earlier < instant), default=instant)
             slices.setdefault(instant, _Slice(instant)).logs.append(log)
 
     def _assign_by_completion(self, slices: dict[str, _Slice], logs: list[LogFile]) -> None:

@@ -87,11 +87,11 @@ def request_restore(table: LockedTable, plan: RestorePlan) -> InstantTime:
 
 
 def finish_restore(
-    table: LockedTable, restore: InstantTime, plan: RestorePlan, each: Callable[[InstantTime], None] = _ignore_progress
+    table: LockedTable, restore: InstantTime, plan: RestorePlan, show: Callable[[InstantTime], None] = _ignore_progress
 ) -> RestoreMetadata:
     """Executes a restore and completes it. Safe to repeat after a crash at any point.
 
-    `each` is called with an instant once it is undone.
+    `show` is called with each instant once it is undone.
 
     Raises:
         ConfigError: the metadata table can be neither restored nor dropped.
@@ -111,7 +111,7 @@ def finish_restore(
         done = _undo_instant(table, info, lister)
         if done is not None:
             rollbacks[info.time] = (done,)
-        each(InstantTime(info.time))
+        show(InstantTime(info.time))
     result = RestoreMetadata(
         start_time=restore,
         time_taken_ms=int((time.monotonic() - started) * 1000),
