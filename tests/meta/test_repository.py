@@ -158,6 +158,20 @@ def test_docstrings_of_functions_begin_with_a_verb() -> None:
     assert not found, "begin with a verb and its object\n" + "\n".join(found)
 
 
+def test_docstrings_describe_arguments_that_exist() -> None:
+    found = [
+        f"{module.shown}:{node.lineno} {node.name}: {name}"
+        for module in MODULES
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef)
+        for section in re.findall(r"^Args:\n((?:    .*\n?)+)", ast.get_docstring(node) or "", re.MULTILINE)
+        for names in re.findall(r"^    (\w+(?:, \w+)*): ", section, re.MULTILINE)
+        for name in names.split(", ")
+        if name not in {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_nothing_is_left_unfinished() -> None:
     found = [
         f"{module.shown}:{number}: {line.strip()}"

@@ -298,7 +298,7 @@ class Cursor:
         return Cursor(self.text, self.tokens, start, self.at - 1)
 
     def skip_to(self, is_end: Callable[[], bool]) -> None:
-        """Skips to where `found` is true, outside of parentheses and CASE that open on the way, or to the end."""
+        """Skips to where `is_end()` is true, outside of parentheses and CASE that open on the way, or to the end."""
         depth = 0
         while self.at < self.end:
             if depth == 0 and is_end():

@@ -108,7 +108,7 @@ def changes_of(items: Sequence[Mapping[str, Any]], types: pa.Schema) -> list[Col
     """Parses the changes of a statement in SQL.
 
     Args:
-        found: in order, each with `change` (`drop`, `rename`, `add`, `type`, `comment`, `nullable` or `move`) and the
+        items: in order, each with `change` (`drop`, `rename`, `add`, `type`, `comment`, `nullable` or `move`) and the
             members of the change of that kind. `type` names a column of `types`.
 
     Raises:

@@ -80,7 +80,7 @@ def read_commits(
     """Reads the commits of a range, oldest first.
 
     Args:
-        timeline: the active timeline, pinned or not.
+        state: the table, with the active timeline, pinned or not.
         skip_compaction: whether to leave out compactions and log compactions, which change no rows.
         skip_clustering: whether to leave out clusterings.
         transition_times: layout 1: whether the axis is the completed files' modification time (`USE_TRANSITION_TIME`).
