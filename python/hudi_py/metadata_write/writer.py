@@ -241,11 +241,11 @@ class MetadataTableWriter:
         gone = with_dependants(partitions_unknown_to(version, definitions, there), there)
         if gone:
             config = drop_partitions(storage, config, gone)
-        if target.index_version > config.index_version:  # where it is missing, Apache Hudi takes the table's
+        if target.index_version > config.index_version:  # without a version, Apache Hudi assumes the table's
             put_definitions(storage, config, {name: {"version": "V1", **kept} for name, kept in definitions.items()})
         undated = [name for name in there if name == COLUMN_STATS and name not in definitions]
         if undated and target.index_version > config.index_version:
-            # of old releases, which did not define indexes: their records would count as newer ones
+            # old releases did not define indexes: their records would count as those of the new version
             config = drop_partitions(storage, config, with_dependants(undated, there), to_make=True)
         if own.config.logs_named_by_instant != target.logs_named_by_instant and not compact_whole(
             own, timeline, self.options
@@ -281,7 +281,7 @@ class MetadataTableWriter:
         note_written(own.storage, written or {})
         try:
             run_due(own, own_timeline, timeline, self.options)
-        except Exception as error:  # of any kind: the action is completed, and the next one tries again
+        except Exception as error:  # whatever it is: the action is completed, and the next one tries again
             _log.warning("the services of %s are left to the next write: %s", own.storage.uri, error)
 
     def _foreign_partitions(self, storage: Storage, config: TableConfig) -> tuple[str, ...]:
@@ -325,7 +325,7 @@ class MetadataTableWriter:
             lister = CachedLister(own.storage, own.config)
             view = load_view(own.state(own_timeline), lister)
             MetadataTable(session.state(timeline), view).check()
-        except StorageError:  # not damage
+        except StorageError:  # no damage: the next attempt may read it
             raise
         except (HudiError, FileNotFoundError) as error:
             warnings.warn(

@@ -310,7 +310,7 @@ def _comparison_key(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, float) and value != value:
-        return decimal.Decimal("Infinity"), 1  # after all numbers
+        return decimal.Decimal("Infinity"), 1  # NaN sorts after all numbers
     return (decimal.Decimal(value), 0) if isinstance(value, float | decimal.Decimal) else value
 
 

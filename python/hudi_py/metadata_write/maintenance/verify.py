@@ -319,7 +319,7 @@ class _Verifier:
         chosen = pa.array(check.differing(expected, found))
         if not len(chosen):
             return
-        # few remain, unless their fields are in another order
+        # few records are left here, unless their fields have another order
         labels = check.labels(keys.take(chosen), found.take(chosen))
         before, after = (check.content(values.take(chosen)).to_pylist() for values in (expected, found))
         for label, one, other in zip(labels, before, after, strict=True):

@@ -122,7 +122,7 @@ class PartitionStats(MetadataPartition):
         return combine_stats
 
     def unsupported_by(self, config: TableConfig) -> str:
-        if config.base_file_format != "PARQUET":  # only their footers give ranges
+        if config.base_file_format != "PARQUET":  # only Parquet footers contain ranges
             return "Parquet base files"
         return "" if config.defines_indexes and config.partition_fields else "table version 8 or later, and partitions"
 
@@ -267,7 +267,7 @@ class _Gathered:
             rows = table.filter(pc.equal(table[FILE], path)).drop_columns([FILE])
             names = rows["column"].to_pylist()
             counts = set(rows["values"].to_pylist())
-            # each column once, and all over the same rows: none was added after the files
+            # each column once, with equal counts: no column was added after the files were written
             if len(counts) == 1 and sorted(names) == sorted(column.name for column in self._columns):
                 self._tables.append(rows)
                 self._file_groups.append(np.full(rows.num_rows, self._numbers[path], np.int32))

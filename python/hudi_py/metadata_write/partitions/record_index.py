@@ -220,7 +220,7 @@ class RecordIndex(MetadataPartition):
         commit = change.commit
         if commit is None:
             return
-        # what is noted is of an earlier index while one is being built
+        # while an index is being built, the note is about an earlier one
         known = RECORD_INDEX in source.config.metadata_partitions and not is_partitioned(source)
         scope = unique_keys(source) if known else None
         if commit.operation in _SERVICES or (commit.operation not in REPLACING and not commit.stats):
@@ -323,7 +323,7 @@ class Arrivals:
         indexed = places_of(metadata, keys)
         known = np.flatnonzero(indexed.file_ids.is_valid().to_numpy(zero_copy_only=False))
         there, ids = (column.take(pa.array(known)).to_pylist() for column in (indexed.partitions, indexed.file_ids))
-        # a loop over keys that are somewhere already, which only a fault of a writer or a repetition leaves
+        # a loop over keys that have a place already: only a faulty writer or a repeated write adds such keys
         for at, partition, file_id in zip(known.tolist(), there, ids, strict=True):
             place = places[int(numbers[at])]
             if (partition, file_id) != (place.partition, place.file_id) and file_id in self._file_ids(partition):
@@ -439,7 +439,7 @@ def group_count(source: TableSource, bounds: tuple[Option[int], Option[int]], sl
     growth = source.options.get(indexes_config.RECORD_INDEX_GROWTH)
     by_group = source.options.get(indexes_config.RECORD_INDEX_MAX_GROUP_BYTES) // _RECORD_BYTES
     bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
-    # a row takes more than a byte, so small tables need no footers read
+    # a row takes more than a byte, so the footers of small tables need not be read
     if sum(base.size for base in bases) * growth < (least + 1) * max(by_group, 1):
         return least
     rows = sum(count for _, count in in_order(lambda base: _num_rows(source.storage, base), bases))

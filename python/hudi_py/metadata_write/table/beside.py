@@ -203,7 +203,7 @@ class BesideWriters:
             partition.name: open_partition(own, time, partition, partition.file_groups(source)) for partition in chosen
         }
         complete_delta(own, own_timeline, time, BULK_INSERT, ())
-        # only now: writers look for the file groups of what is being built
+        # only now: writers look for the file groups of partitions that are being built
         config = _store_names(storage, _with_moved(config, chosen))
         ending = f"{secrets.randbits(_TOKEN_BITS)}-1"
         return OpenedPartitions(chosen, time, replace(source, config=config), own, groups, ending)
@@ -258,7 +258,7 @@ class BesideWriters:
     ) -> None:
         """See `IndexBuilder.clear`."""
         storage, config = session.storage, session.config
-        revoke_claim(storage, instant)  # first: what is removed must not be written again
+        revoke_claim(storage, instant)  # first, so that no process writes again what is removed
         published = {*config.metadata_partitions} if keep_published else set()
         gone = {*names} - published - {FILES}
         kept = {
@@ -425,7 +425,7 @@ def _why_gone(session: TableSession, opened: OpenedPartitions) -> str:
                 return f"the partition {name} was compacted"
             if base.write_token.endswith(f"-{opened.ending}"):
                 paths.add(info.path)
-            else:  # of an attempt that was given up
+            else:  # written by an attempt that was given up
                 own.storage.delete(info.path)
         if paths != opened.written[name]:
             return f"files of the partition {name} are missing"
