@@ -309,7 +309,7 @@ class MetadataTable:
         the metadata table."""
         planned = {file.time for file in timeline.files if file.action in _PLANNED}
         late, earliest = set(), ""
-        for instant in sorted(self.timeline.completed, key=lambda each: each.time, reverse=True):
+        for instant in sorted(self.timeline.completed, key=lambda completed: completed.time, reverse=True):
             completion = instant.completion_time or ""
             if instant.time in planned and earliest and earliest < completion:
                 late.add(instant.time)

@@ -67,7 +67,7 @@ def observed_options(view: FileSystemView, options: Options) -> Options:
     config = view.config
     if config.version >= _SETTLED or not config.partition_fields:
         return options
-    found = {}
+    observed = {}
     paths = view.partitions()
     if not _stores(config, table_config.HIVE_STYLE.key) and paths:
         hive = [_is_hive_style(config, path) for path in paths]
@@ -78,7 +78,7 @@ def observed_options(view: FileSystemView, options: Options) -> Options:
                 f"{paths[hive.index(False)]}; version 3 and later have one or the other"
             )
         _check_given(config, options, table_config.HIVE_STYLE, all(hive), paths[0])
-        found[table_config.HIVE_STYLE] = str(all(hive)).lower()
+        observed[table_config.HIVE_STYLE] = str(all(hive)).lower()
     if not _stores(config, table_config.URL_ENCODE.key) and not options.given(table_config.URL_ENCODE):
         escaped = next((path for path in paths if _ESCAPE.search(path)), None)
         if escaped is not None:
@@ -88,7 +88,7 @@ def observed_options(view: FileSystemView, options: Options) -> Options:
                 "%25 in paths stands for %, or false",
                 key=table_config.URL_ENCODE.key,
             )
-    return options.replace(found)
+    return options.replace(observed)
 
 
 def _refused(config: TableConfig) -> str:
@@ -103,11 +103,11 @@ def _is_hive_style(config: TableConfig, path: PartitionPath) -> bool:
     return all(f"/{field}=" in f"/{path}" for field in config.partition_fields)
 
 
-def _check_given(config: TableConfig, options: Options, option: Option[bool], found: bool, path: str) -> None:
-    if options.given(option) and options.get(option) is not found:
+def _check_given(config: TableConfig, options: Options, option: Option[bool], observed: bool, path: str) -> None:
+    if options.given(option) and options.get(option) is not observed:
         raise ConfigError(
             f"{_refused(config)} with {option.key}="
-            f"{str(not found).lower()}: its partitions have names such as {path}; leave the option out",
+            f"{str(not observed).lower()}: its partitions have names such as {path}; leave the option out",
             key=option.key,
         )
 
@@ -224,7 +224,11 @@ def raise_version(table: LockedTable, changes: Mapping[str, str | None], purpose
     """
     if not only_read(table.config):  # another process was quicker
         return
-    begun = [each for each in table.timeline.pending if each.state is State.INFLIGHT or each in table.plans.writes]
+    begun = [
+        pending
+        for pending in table.timeline.pending
+        if pending.state is State.INFLIGHT or pending in table.plans.writes
+    ]
     refuse_living(table, begun, purpose)
     storage = table.storage
     if table.config.version < _FIRST:
