@@ -120,6 +120,7 @@ def test_every_call(version: int, to: int, kind: str, record_property: Callable[
                 memory_tables.check_listing(resumed)
             memory_tables.write(resumed, memory_tables.rows([2], 11), version=to, kind=kind, options=OPTIONS)
             assert memory_tables.read(resumed) == {**rows, 2: 11}, where
-            memory_tables.check_listing(resumed)
+            if not memory_tables.timeline(resumed).pending:  # a killed compaction leaves files until it is run
+                memory_tables.check_listing(resumed)
     record_property("counted: kills", len(whole.calls))
     assert states == 3, "a kill before the change, and one after it"

@@ -75,13 +75,19 @@ def test_through_all_versions(tmp_path: Path, name: str) -> None:
     if name in THEIRS or version > 2:
         layout = {"hoodie.timeline.layout.version": "1"} if name.endswith("layout_0") else {}
         assert changed == {**THEIRS.get(name, {}), **layout, "hoodie.table.version": "6"}
+    compacted = load_table_config(LocalStorage(str(path))).is_mor
     for query, rows in answers(name, path).items():
-        assert_rows_equal(rows, before[query])
+        if not compacted:
+            assert_rows_equal(rows, before[query])
+        elif "snapshot" in query or "time_travel" in query:  # others show rows of logs as well
+            assert_rows_equal(rows.drop_columns(list(_UNKEPT)), before[query].drop_columns(list(_UNKEPT)))
+    if compacted:
+        assert hudi_py.open_table(str(path)).scan(query_type="read_optimized").count() == expected.num_rows
     assert not list((path / ".hoodie" / ".aux").glob("*.requested"))
     assert not (path / ".hoodie" / "metadata").exists()
-    assert hudi_py.open_table(str(path)).instants(archived=True)["instant"].to_pylist() == (
-        instants["instant"].to_pylist()
-    )
+    now = hudi_py.open_table(str(path)).instants(archived=True)
+    assert {*instants["instant"].to_pylist()} <= {*now["instant"].to_pylist()}
+    assert compacted or now.num_rows == instants.num_rows
     assert table.upgrade(6).reason == "the table has version 6 already"
     often = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
     assert hudi_py.write(str(path), bare(expected).slice(0, 1), options=often).num_updated == 1
@@ -187,7 +193,7 @@ def test_what_is_under_way_is_refused(tmp_path: Path) -> None:
     (meta / "20261121092505171.deltacommit.inflight").touch()
     with pytest.raises(ConflictError, match="the deltacommit 20261121092505171 of another engine is under way"):
         table.upgrade(6)
-    assert table.upgrade(6, dry_run=True).steps[-1] == "1 pending write rolled back, unless under way"
+    assert "1 pending write rolled back, unless under way" in table.upgrade(6, dry_run=True).steps
     for file in meta.glob("20261121092505171.*"):
         file.unlink()
     (meta / "20261121092505171.rollback.inflight").touch()

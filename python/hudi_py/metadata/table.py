@@ -29,7 +29,7 @@ from hudi_py.metadata.records import (
     read_parts,
 )
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
-from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
+from hudi_py.model.instant import WRITE_ACTIONS, Action
 from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
@@ -50,8 +50,6 @@ GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,18})-0")
 _CHECKED: Final[dict[str, Stamps]] = {}
 """Files that this process found undamaged, by the URI of the metadata table."""
 _MAX_CHECKED: Final = 64
-_PLANNED: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.REPLACE_COMMIT})
-"""Actions in layout 1 that may complete long after their time, as a plan is made first."""
 _VIEWS: Final[dict[str, tuple[Storage, FileSystemView]]] = {}
 """Views of metadata tables that this process checked last, with the storage of their table, by its URI."""
 
@@ -304,32 +302,18 @@ class MetadataTable:
         creation unless that was archived."""
         return min((instant.completion_time or "" for instant in self.timeline.completed), default="")
 
-    def _completed_late(self, timeline: Timeline) -> set[InstantTime]:
-        """Returns planned services that completed after a later write, by modification times: they may be older than
-        the metadata table."""
-        planned = {file.time for file in timeline.files if file.action in _PLANNED}
-        late, earliest = set(), ""
-        for instant in sorted(self.timeline.completed, key=lambda completed: completed.time, reverse=True):
-            completion = instant.completion_time or ""
-            if instant.time in planned and earliest and earliest < completion:
-                late.add(instant.time)
-            elif completion and not _is_initial(instant.time):
-                earliest = min(earliest or completion, completion)
-        return late
-
     def _check_maintained(self, timeline: Timeline) -> None:
         """Raises CorruptFileError if a writer has not maintained the metadata table.
 
         Every write since the metadata table was created has an instant with the same time in it.
         """
         own = {instant.time for instant in self.timeline.completed}
-        timed = self.timeline.layout.has_completion_times and timeline.layout.has_completion_times
-        late = set() if timed else self._completed_late(timeline)
-        first = min((time for time in own - late if not _is_initial(time)), default=None)
+        first = min((time for time in own if not _is_initial(time)), default=None)
         start = max(first or "", self.timeline.start or "")
         # a rollback does not count: it may undo an attempt to write to a table without a metadata table
         if not self.timeline.write_completed:
             raise CorruptFileError(f"The metadata table at {self.storage.uri} has no completed instant")
+        timed = self.timeline.layout.has_completion_times and timeline.layout.has_completion_times
         made = self._made() if timed else ""
         is_whole = timed and any(map(_is_initial, own))
         for instant in timeline.completed:

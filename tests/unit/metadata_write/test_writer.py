@@ -401,17 +401,3 @@ def test_columns_that_are_added_to_the_statistics_are_there_of_older_files_too(s
     write(storage, rows([4], 4), version=version, options={key: "id"})
     added = {instant.time for instant in own_timeline(storage).completed} - there
     assert added == {timeline(storage).write_completed[-1].time}
-
-
-def test_a_compaction_planned_before_there_was_a_metadata_table() -> None:
-    """In version 6 its commit is older than the metadata table, which still counts as complete."""
-    storage = MemoryStorage(f"late-{uuid.uuid4()}")
-    off = {"hoodie.metadata.enable": "false", "hoodie.compact.inline.max.delta.commits": "1"}
-    for ts in (1, 2):
-        write(storage, rows(range(4), ts), version=6, options=off)
-    planned = hudi_py.open_table(storage.uri, off).compaction.schedule()
-    write(storage, rows(range(4), 3), version=6, options=off)
-    write(storage, rows(range(4), 4), version=6)
-    assert hudi_py.open_table(storage.uri).compaction.run().instant == planned is not None
-    assert read(storage) == dict.fromkeys(range(4), 4)
-    check_listing(storage)

@@ -48,6 +48,7 @@ from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import WRITABLE_VERSIONS, load_table_config, only_read, update_table_config
 from hudi_py.timeline.state import TableState
+from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable
 
@@ -153,14 +154,14 @@ class _VersionChange:
         if dry_run:
             return replace(report, reason="this was a dry run")
         if only_read(self._config):
-            self._raise_version()
+            self._leave_old_version()
+            if to == _OLDEST:
+                return report
         context = self._context
         for _ in range(_ATTEMPTS):
             if self._needs_compaction(self._config):
                 compact_logs(context)
             with recovered(context.session, self._purpose) as table:
-                if table.config.version == to:
-                    return report
                 if self._has_obstacles(table):
                     continue
                 copied = self._change_version(table)
@@ -207,11 +208,14 @@ class _VersionChange:
         )
 
     def _examine_old(self, state: TableState) -> None:
-        """Completes the options by what the table's folders show, and refuses what version 6 cannot have."""
+        """Completes the options by what the table's folders show, and refuses what version 6 cannot have, and logs that
+        cannot be compacted."""
         view = self._context.view(state)
         options = observed_options(view, self._context.options)
         after = with_changes(state.config, changed_properties(state.config, _OLDEST, options))
         check_old(view, after, options)
+        if self._needs_compaction(state.config):
+            merge_settings(state.config, options.values)
         self._context = replace(self._context, options=options)
 
     def _planned_steps(self, state: TableState) -> Iterator[str]:
@@ -221,8 +225,6 @@ class _VersionChange:
         writes = PendingPlans(state.storage, timeline).writes
         if writes:
             yield f"{counted(len(writes), 'pending write')} rolled back, unless under way"
-        if self._target == _OLDEST and only_read(config):
-            return
         if self._needs_compaction(config):
             pending = pending_compactions(state)
             if pending:
@@ -230,6 +232,8 @@ class _VersionChange:
             groups = groups_with_logs(self._context.view(state))
             if groups:
                 yield f"{counted(groups, 'file group')} with logs compacted"
+        if self._target == _OLDEST and only_read(config):
+            return
         if FILES in config.metadata_partitions and config.version >= _OLDEST:
             yield "the metadata table brought to the same version, without indexes that the version does not know"
         if self._moves_timeline:
@@ -255,8 +259,6 @@ class _VersionChange:
             indexes = [name for name in config.metadata_partitions if name != FILES and config.version < _OLDEST]
             if indexes:
                 yield f"the indexes {', '.join(indexes)} are dropped; writes whose options ask for them build them"
-            if config.is_mor and self._target == _OLDEST:
-                yield "logs of the old release stay, which newer ones may read otherwise or not at all: compact them"
         if config.is_mor and self._merges_otherwise(config):
             yield "time travel to before the change merges logs as the new version does, and is refused where it cannot"
         if not self._moves_timeline:
@@ -279,8 +281,11 @@ class _VersionChange:
     # -- what comes before ----------------------------------------------------------------------------------------
 
     def _needs_compaction(self, config: TableConfig) -> bool:
-        """Returns whether logs have to be merged first, because the new version names or merges them differently."""
-        return config.is_mor and (self._moves_timeline or self._merges_otherwise(config))
+        """Returns whether logs have to be merged, because the new version names or merges them differently, or because
+        newer releases read the deletes of old ones otherwise, or not at all."""
+        if not config.is_mor:
+            return False
+        return config.version < _OLDEST or self._moves_timeline or self._merges_otherwise(config)
 
     def _merges_otherwise(self, config: TableConfig) -> bool:
         after = with_changes(config, changed_properties(config, self._target, self._context.options))
@@ -311,13 +316,23 @@ class _VersionChange:
 
     # -- the change -----------------------------------------------------------------------------------------------
 
-    def _raise_version(self) -> None:
-        """Brings an old table to version 6, which the rest of the change starts from."""
+    def _leave_old_version(self) -> None:
+        """Brings an old table to version 6, from which the rest of the change starts, rolls failed writes back, and
+        compacts logs. There is no metadata table until the next write makes it: it would count as incomplete if it got
+        a compaction that was planned before."""
+        compacts, session = self._needs_compaction(self._config), self._context.session
+        if self._config.version < _OLDEST:
+            session = replace(session, metadata=DropMetadata(drop_indexes=True))
         with self._context.session.locked(self._purpose) as table:
             changes = changed_properties(table.config, _OLDEST, self._context.options)
             raise_version(table, changes, self._purpose)
         self._context = replace(self._context, session=self._context.session.reread())
         self._config = self._context.session.config
+        session = session.at(self._config)
+        with recovered(session, self._purpose):
+            pass
+        if compacts:
+            compact_logs(replace(self._context, session=session))
 
     def _change_version(self, table: LockedTable) -> Copied:
         context, storage = self._context, self._storage
