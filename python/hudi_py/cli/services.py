@@ -309,7 +309,8 @@ def _preview(target: CommandTarget, preview: Preview) -> None:
     """Returns what a plan made now would contain: file groups to rewrite, or files to delete."""
     screen, rows = Screen(), preview.rows
     if target.as_json:
-        screen.json({"dry_run": True, "reason": preview.reason, "plan": list(rows)})
+        gain = {} if preview.gain is None else {"gain": preview.gain.to_dict()}
+        screen.json({"dry_run": True, "reason": preview.reason, "plan": list(rows), **gain})
         return
     if not rows:
         screen.line(f"Nothing would be done: {preview.reason}.")
@@ -317,6 +318,8 @@ def _preview(target: CommandTarget, preview: Preview) -> None:
     files = counted(sum(len(row["files"]) for row in rows), "file")
     if rows[0]["file_id"] is not None:
         screen.line(f"{counted(len(rows), 'file group')} with {files} would be rewritten. Nothing was changed.")
+        if preview.gain is not None:
+            screen.line(f"Gain: {preview.gain}.")
         columns = [ScreenColumn("partition"), ScreenColumn("file id"), number("files")]
         listed = [[row["partition"] or ".", row["file_id"], len(row["files"])] for row in rows]
     else:

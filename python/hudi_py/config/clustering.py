@@ -11,34 +11,45 @@ _PLAN = "hoodie.clustering.plan.strategy."
 _PLANS_PACKAGE = "org.apache.hudi.client.clustering.plan.strategy."
 RUNS_PACKAGE: Final = "org.apache.hudi.client.clustering.run.strategy."
 
+_UPDATES_PACKAGE = "org.apache.hudi.client.clustering.update.strategy."
+REJECT_UPDATES: Final = "SparkRejectUpdateStrategy"
+ALLOW_UPDATES: Final = "SparkAllowUpdateStrategy"
+
 SIZE_BASED: Final = "SparkSizeBasedClusteringPlanStrategy"
 SINGLE_FILE: Final = "SparkSingleFileSortPlanStrategy"
+STREAM_COPY: Final = "SparkStreamCopyClusteringPlanStrategy"
 CONSISTENT_HASHING: Final = (
     "SparkConsistentBucketClusteringPlanStrategy",
     "SparkConsistentBucketClusteringExecutionStrategy",
     "SingleSparkJobConsistentHashingExecutionStrategy",
 )
 """Classes that change hash buckets, as `resize_buckets` does."""
+FILTERING: Final = {
+    "SparkRecentDaysClusteringPlanStrategy": "RECENT_DAYS",
+    "JavaRecentDaysClusteringPlanStrategy": "RECENT_DAYS",
+    "SparkSelectedPartitionsClusteringPlanStrategy": "SELECTED_PARTITIONS",
+}
+"""Classes of earlier releases, and the filter modes that replace them (`ClusteringPlanStrategy.
+checkAndGetClusteringPlanStrategy`, 1.2.0)."""
 SORT_AND_SIZE: Final = "SparkSortAndSizeExecutionStrategy"
 SINGLE_FILE_SORT: Final = "SparkSingleFileSortExecutionStrategy"
-_COPY = "copying Parquet pages without decoding them is not implemented"
-_BROKEN = "its plans cannot be read, not even by Apache Hudi"
-_NOT_BUILT = {
-    "SparkStreamCopyClusteringPlanStrategy": _COPY,
-    "SparkStreamCopyClusteringExecutionStrategy": _COPY,
-    "SparkBinaryCopyClusteringExecutionStrategy": _COPY,
-    "CommitBasedClusteringPlanStrategy": _BROKEN,
-}
+STREAM_COPY_RUN: Final = "SparkStreamCopyClusteringExecutionStrategy"
+BINARY_COPY_RUN: Final = "SparkBinaryCopyClusteringExecutionStrategy"
+COPIES: Final = (BINARY_COPY_RUN, STREAM_COPY_RUN)
+"""Classes that, if they can, write one file for each group, whose rows keep their order."""
+_REFUSED = {"CommitBasedClusteringPlanStrategy": "its plans cannot be read, not even by Apache Hudi"}
 
 
-def _strategy_parser(package: str, known: tuple[str, ...], renamed: Mapping[str, str]) -> Callable[[str], str]:
-    """Returns the parser of a class name, which may lack its package."""
+def _strategy_parser(
+    package: str, known: tuple[str, ...], renamed: Mapping[str, str], others: tuple[str, ...] = CONSISTENT_HASHING
+) -> Callable[[str], str]:
+    """Returns the parser of a class name, which may lack its package. `others`: names that errors do not list."""
 
     def parse(value: str) -> str:
         name = value.strip().removeprefix(package)
         name = renamed.get(name, name)
-        if name not in (*known, *CONSISTENT_HASHING):
-            raise ValueError(" or ".join(known) + (f"; {_NOT_BUILT[name]}" if name in _NOT_BUILT else ""))
+        if name not in (*known, *others):
+            raise ValueError(" or ".join(known) + (f"; {_REFUSED[name]}" if name in _REFUSED else ""))
         return name
 
     return parse
@@ -83,10 +94,16 @@ ASYNC_MAX_COMMITS = integer(
 PLAN_STRATEGY: Option[str] = Option(
     f"{_PLAN}class",
     "class name",
-    _strategy_parser(_PLANS_PACKAGE, (SIZE_BASED, SINGLE_FILE), {"JavaSizeBasedClusteringPlanStrategy": SIZE_BASED}),
+    _strategy_parser(
+        _PLANS_PACKAGE,
+        (SIZE_BASED, SINGLE_FILE, STREAM_COPY),
+        {"JavaSizeBasedClusteringPlanStrategy": SIZE_BASED},
+        (*CONSISTENT_HASHING, *FILTERING),
+    ),
     SIZE_BASED,
     f"How file slices are grouped: {SIZE_BASED} fills groups of up to `{_PLAN}max.bytes.per.group` with them, "
-    f"{SINGLE_FILE} puts each into a group of its own. With or without the package.",
+    f"{SINGLE_FILE} puts each into a group of its own. {STREAM_COPY} also begins a group where the Parquet schema "
+    "changes, and plans that Apache Hudi copies files without decoding them. With or without the package.",
     Scope.SERVICE,
     example=SINGLE_FILE,
 )
@@ -94,11 +111,14 @@ RUN_STRATEGY: Option[str] = Option(
     "hoodie.clustering.execution.strategy.class",
     "class name",
     _strategy_parser(
-        RUNS_PACKAGE, (SORT_AND_SIZE, SINGLE_FILE_SORT), {"JavaSortAndSizeExecutionStrategy": SORT_AND_SIZE}
+        RUNS_PACKAGE,
+        (SORT_AND_SIZE, SINGLE_FILE_SORT, *COPIES),
+        {"JavaSortAndSizeExecutionStrategy": SORT_AND_SIZE},
     ),
     SORT_AND_SIZE,
     f"What a plan records about its execution: {SORT_AND_SIZE} writes files of up to `{_PLAN}target.file.max.bytes`, "
-    f"{SINGLE_FILE_SORT} one file for each group. With or without the package.",
+    f"{SINGLE_FILE_SORT} one file for each group; so do {BINARY_COPY_RUN} and {STREAM_COPY_RUN} for Parquet files of "
+    "copy-on-write tables, without sorting them. With or without the package.",
     Scope.SERVICE,
     example=SINGLE_FILE_SORT,
 )
@@ -206,14 +226,61 @@ LAYOUT: Option[str] = Option(
 )
 CURVE_METHOD = choice(
     "hoodie.layout.optimize.curve.build.method",
-    "How values are mapped to positions on a curve: by their own bits.",
+    "How values are mapped to positions on a curve: by their own bits, or by their ranks in a sample of the rows, "
+    "which suits values that are distributed unevenly, such as texts with a common prefix.",
     Scope.SERVICE,
     "DIRECT",
-    ("DIRECT",),
-    not_built={"SAMPLE": "ranks by a random sample, which give another order in each run, are not implemented"},
+    ("DIRECT", "SAMPLE"),
 )
-
-
+UPDATES_STRATEGY: Option[str | None] = Option(
+    "hoodie.clustering.updates.strategy",
+    "class name",
+    _strategy_parser(
+        _UPDATES_PACKAGE, (REJECT_UPDATES, ALLOW_UPDATES), {}, ("SparkConsistentBucketDuplicateUpdateStrategy",)
+    ),
+    None,
+    f"Whether a write may change file groups of a pending clustering: no ({REJECT_UPDATES}), or yes ({ALLOW_UPDATES}), "
+    "which is the default with PreferWriterConflictResolutionStrategy: the clustering then fails. Otherwise it needs "
+    "`hoodie.clustering.rollback.pending.replacecommit.on.conflict`, because Apache Hudi would complete the clustering "
+    "and lose the changes. Without effect on tables with buckets. With or without the package.",
+    Scope.SERVICE,
+    example=ALLOW_UPDATES,
+)
+DROP_ON_CONFLICT = flag(
+    "hoodie.clustering.rollback.pending.replacecommit.on.conflict",
+    f"Whether the commit of a write that changes file groups of a pending clustering rolls the clustering back, and "
+    f"removes its plan, with {ALLOW_UPDATES}. A clustering that a process is running is never rolled back.",
+    Scope.SERVICE,
+    False,
+)
+EXPIRES = flag(
+    "hoodie.clustering.enable.expirations",
+    "Whether writes with `hoodie.clean.failed.writes.policy=LAZY` roll back pending clusterings without a sign of life "
+    "for `hoodie.clustering.expiration.threshold.mins`, and remove their plans.",
+    Scope.SERVICE,
+    False,
+)
+EXPIRES_AFTER_MIN = integer(
+    "hoodie.clustering.expiration.threshold.mins",
+    "Minutes after which a pending clustering expires, with `hoodie.clustering.enable.expirations`.",
+    Scope.SERVICE,
+    60,
+    unit="minutes",
+)
+CURVE_SAMPLE_SIZE = integer(
+    "hoodie.layout.optimize.build.curve.sample.size",
+    "SAMPLE: maximum number of ranges of values of a column; up to 20 times as many rows are sampled.",
+    Scope.SERVICE,
+    200_000,
+    minimum=2,
+    unit="ranges",
+)
+COPY_OTHER_SCHEMAS = flag(
+    f"{_PLAN}binary.copy.schema.evolution.enable",
+    f"{STREAM_COPY}: whether a group may have files with different Parquet schemas.",
+    Scope.SERVICE,
+    False,
+)
 SORT_BY_KEY_LAST = flag(
     "hoodie.bulkinsert.sort.suffix.record_key",
     "Whether a clustering sorts rows with equal sort columns by record key (LINEAR).",
@@ -230,37 +297,18 @@ def _slice_orders(value: str) -> tuple[str, ...]:
 
 
 _PARALLEL = "How many threads of Spark's driver Apache Hudi uses."
-_NO_HEARTBEAT = "A pending clustering whose process has died is rolled back when it is run again, or unscheduled."
 IGNORED = (
     harmless("hoodie.clustering.max.parallelism", _PARALLEL, Scope.SERVICE),
     harmless("hoodie.clustering.group.read.parallelism", _PARALLEL, Scope.SERVICE),
     harmless("hoodie.clustering.plan.generation.use.local.engine.context", _PARALLEL, Scope.SERVICE),
     harmless(
-        "hoodie.clustering.updates.strategy",
-        "Updates of the file groups of a pending clustering are always refused.",
-        Scope.SERVICE,
-        unless=("", "*sparkrejectupdatestrategy", "*sparkconsistentbucketduplicateupdatestrategy"),
-    ),
-    harmless(
-        "hoodie.clustering.rollback.pending.replacecommit.on.conflict",
-        "Updates of the file groups of a pending clustering are refused; unschedule the clustering first.",
-        Scope.SERVICE,
-        unless=("", "false"),
-    ),
-    harmless("hoodie.clustering.enable.expirations", _NO_HEARTBEAT, Scope.SERVICE, unless=("", "false")),
-    harmless("hoodie.clustering.expiration.threshold.mins", _NO_HEARTBEAT, Scope.SERVICE),
-    harmless(
         "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution",
         "A clustering is planned only if all pending writes check for conflicts.",
         Scope.SERVICE,
     ),
-    harmless(f"{_PLAN}binary.copy.schema.evolution.enable", "Parquet pages are never copied.", Scope.SERVICE),
     harmless(f"{_PLAN}earliest.commit.to.cluster", "Of a strategy that is refused by its own name.", Scope.SERVICE),
     harmless("hoodie.layout.optimize.enable", "Deprecated, without effect.", Scope.SERVICE),
     harmless("hoodie.layout.optimize.data.skipping.enable", "Deprecated, without effect.", Scope.SERVICE),
-    harmless(
-        "hoodie.layout.optimize.build.curve.sample.size", "Of a method that is refused by its own name.", Scope.SERVICE
-    ),
 )
 
 OPTIONS = declared(globals())

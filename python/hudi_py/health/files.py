@@ -4,8 +4,10 @@ compaction."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
+
+import pyarrow as pa
 
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
@@ -27,11 +29,17 @@ from hudi_py.model.names import (
 )
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.schema import FILE_NAME
+from hudi_py.services.clustering.gain import ClusteringGain, estimate_gain
+from hudi_py.services.clustering.plan import plan_clustering
+from hudi_py.services.compaction.plan import busy_groups
+from hudi_py.services.context import with_own_settings
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view.bootstrap import METADATA_INSTANT
 from hudi_py.view.recorded import describe_loss
+from hudi_py.write.index.other_indexes import check_table_index
+from hudi_py.write.settings import max_file_size
 
 _MIN_SMALL_FILES: Final = 20
 """Minimum number of small files for a partition to be reported."""
@@ -254,20 +262,40 @@ def check_sizes(facts: Facts) -> Iterator[Finding]:
                     details={"file_id": str(slice_.file_id), "logs": len(slice_.log_files), "bytes": size},
                 )
     if tiny:
-        yield _small_files_finding(tiny, limit)
+        yield _small_files_finding(facts, tiny, limit)
     if waiting:
         yield _waiting_logs_finding(waiting, most)
 
 
-def _small_files_finding(tiny: Mapping[PartitionPath, list[FileSlice]], limit: int) -> Finding:
+def _small_files_finding(facts: Facts, tiny: Mapping[PartitionPath, list[FileSlice]], limit: int) -> Finding:
     sizes = [slice_.base_file.size for item in tiny.values() for slice_ in item if slice_.base_file is not None]
     worst = max(tiny, key=lambda partition: len(tiny[partition]))
+    gain = _gain_of_clustering(facts, tiny)
+    then = {} if gain is None else {"files_clustered": gain.files, "files_after": gain.files_after}
     return Finding(
         "files.small",
         f"{counted(len(sizes), 'base file')} in {counted(len(tiny), 'partition')} are below {show_bytes(limit)}, "
-        f"{show_bytes(sum(sizes) // len(sizes))} on average; most are in partition {worst!r}, {len(tiny[worst]):,}",
-        details={"files": len(sizes), "partitions": len(tiny), "bytes": sum(sizes)},
+        f"{show_bytes(sum(sizes) // len(sizes))} on average; most are in partition {worst!r}, {len(tiny[worst]):,}"
+        + ("" if gain is None else f". By a clustering of these partitions, {gain}"),
+        details={"files": len(sizes), "partitions": len(tiny), "bytes": sum(sizes), **then},
     )
+
+
+def _gain_of_clustering(facts: Facts, partitions: Iterable[PartitionPath]) -> ClusteringGain | None:
+    """Estimates what a clustering of partitions gains; None if they cannot be clustered."""
+    options, view = with_own_settings(facts.options, facts.table), facts.view
+    try:
+        check_table_index(view)
+        busy = busy_groups(facts.storage, facts.active, view, log_compactions=True)
+        size = max_file_size(facts.table, options)
+        plan = plan_clustering(
+            view, options, among=sorted(partitions), on_demand=False, busy=busy, default_size=size, hour=0
+        )
+        return estimate_gain(view, options, plan, pa.schema([]), footers=False) if plan.groups else None
+    except StorageError:  # not a sign that the table cannot be clustered
+        raise
+    except HudiError:
+        return None
 
 
 def _waiting_logs_finding(waiting: Mapping[PartitionPath, list[FileSlice]], most: int) -> Finding:

@@ -7,7 +7,7 @@ from datetime import tzinfo
 from enum import Enum
 from typing import TypeVar
 
-from hudi_py.config import DEFAULTS, Options, Problems, concurrency
+from hudi_py.config import DEFAULTS, Options, Problems, clustering, concurrency
 from hudi_py.config import write as write_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError
@@ -45,7 +45,8 @@ class TransactionSettings:
 
         Raises:
             ConfigError: the options contradict each other, do not name a lock that excludes every other writer where
-                there are several, or ask for early conflict detection with one writer at a time.
+                there are several, ask for early conflict detection with one writer at a time, or allow updates that a
+                clustering would lose.
         """
         mode, problems = options.get(concurrency.MODE), Problems()
         lock = LockSettings(options)
@@ -57,7 +58,9 @@ class TransactionSettings:
             lock = LockSettings.of(options)
         problems.check()
         seen_of(options)
-        return cls(options.without_credentials(), lock)
+        settings = cls(options.without_credentials(), lock)
+        _check_updates(settings)
+        return settings
 
     def get(self, option: Option[T]) -> T:
         """Returns the value of an option of the write."""
@@ -80,6 +83,31 @@ class TransactionSettings:
         if by_bucket or self.shares_logs:
             return ConflictStrategy.BUCKET
         return ConflictStrategy(self.get(concurrency.STRATEGY))
+
+    @property
+    def prefers_writer(self) -> bool:
+        """Whether clusterings check for conflicts with writes, instead of the other way round."""
+        return self.optimistic and self.strategy is ConflictStrategy.PREFER_WRITER
+
+    @property
+    def updates_planned(self) -> bool:
+        """Whether a write may change file groups of a pending clustering, which is then not completed. Writes to
+        buckets that change add their rows to both instead."""
+        given = self.get(clustering.UPDATES_STRATEGY)
+        if self.get(write_config.INDEX_TYPE) == "BUCKET" or given not in (None, clustering.ALLOW_UPDATES):
+            return False
+        return self.prefers_writer or given is not None
+
+    @property
+    def drops_clusterings(self) -> bool:
+        """Whether the commit of such a write rolls the clustering back, and removes its plan."""
+        return self.updates_planned and self.get(clustering.DROP_ON_CONFLICT)
+
+    @property
+    def clustering_expiry_ms(self) -> int | None:
+        """Milliseconds without a sign of life after which a pending clustering is rolled back; None: never."""
+        lazy = self.get(concurrency.FAILED_WRITES) == "LAZY" or self.optimistic
+        return self.get(clustering.EXPIRES_AFTER_MIN) * 60_000 if lazy and self.get(clustering.EXPIRES) else None
 
     @property
     def keeps_failed_writes(self) -> bool:
@@ -124,6 +152,18 @@ def _check_early(options: Options, mode: str) -> None:
             f"{concurrency.MODE.key} = {concurrency.OPTIMISTIC!r}, which is {mode!r}: set it for all "
             "writers of the table, or leave early detection out",
             key=concurrency.MODE.key,
+        )
+
+
+def _check_updates(settings: TransactionSettings) -> None:
+    """Refuses updates that Apache Hudi would lose if it ran the clustering (`SparkAllowUpdateStrategy`, 1.2.0)."""
+    if settings.updates_planned and not (settings.prefers_writer or settings.drops_clusterings):
+        raise ConfigError(
+            f"Cannot write with {clustering.UPDATES_STRATEGY.key} = '{clustering.ALLOW_UPDATES}': Apache Hudi would "
+            "complete a pending clustering of the updated file groups, and lose the updates; set "
+            f"{clustering.DROP_ON_CONFLICT.key} = true, so that the write drops it, or "
+            f"{concurrency.STRATEGY.key} = '{concurrency.PREFER_WRITER_STRATEGY}' for all writers and services",
+            key=clustering.UPDATES_STRATEGY.key,
         )
 
 

@@ -42,9 +42,8 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.attempt import RunningAction
 from hudi_py.transaction.column_ids import ColumnIds
-from hudi_py.transaction.conflicts import WriteScope
+from hudi_py.transaction.conflicts import WriteScope, completed_since
 from hudi_py.transaction.conflicts.early import EarlyDetection
-from hudi_py.transaction.conflicts.policy import completed_since
 from hudi_py.transaction.conflicts.seen import check_seen
 from hudi_py.transaction.handle import TransactionHandle, check_not_recreated, new_handle, note_first_commit, prepared
 from hudi_py.transaction.instants import requested_path
@@ -70,6 +69,7 @@ from hudi_py.transaction.owner.identity import (
     process_identity,
 )
 from hudi_py.transaction.partition_metafile import nested_error
+from hudi_py.transaction.recovery.clusterings import drop_overlapping
 from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
 from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.view import FileSystemView
@@ -449,6 +449,7 @@ class WriteTransaction(RunningAction):
         scope = WriteScope.of(self.instant, handle.pin, metadata, self.config, handle.pending)
         if handle.settings.seen is not None:
             check_seen(table, scope, handle.settings.seen, handle.operation)
+        table = drop_overlapping(table, scope.touched, handle.settings)
         schema = self.session.conflicts.check_commit(table, scope)
         if schema is not None:
             # in tables whose columns have ids, only an insertion of columns by another write gets here

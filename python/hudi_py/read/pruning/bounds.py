@@ -57,7 +57,7 @@ def row_groups_to_read(file: pq.ParquetFile, given: range, condition: Filter) ->
             if statistics is None:
                 return None
             nulls = statistics.null_count if statistics.has_null_count else None
-            low, high = _footer_bounds(statistics, column.kind)
+            low, high = footer_bounds(statistics, column.kind)
             return Bounds(low, high, nulls, chunk.num_rows)
 
         return bounds
@@ -69,7 +69,7 @@ _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
 """Microseconds per timestamp unit."""
 
 
-def _footer_bounds(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
+def footer_bounds(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
     """Returns the smallest and greatest value in a footer's statistics; None if unknown."""
     try:
         if not statistics.has_min_max:

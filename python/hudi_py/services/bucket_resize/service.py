@@ -155,7 +155,7 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
     def sample(self, settings: ResizeSettings, rows: Iterable[pa.RecordBatch]) -> None:
         return None
 
-    def bounds(self, unit: ClusteringGroup, samples: Sequence[None]) -> HashRing:
+    def bounds(self, settings: ResizeSettings, unit: ClusteringGroup, samples: Sequence[None]) -> HashRing:
         group = BucketGroup.of(unit)
         assert group is not None
         return group.new
@@ -171,7 +171,7 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
     def write(
         self, unit: UnitFiles[ResizeSettings], target: str | None, rows: Iterator[pa.RecordBatch]
     ) -> list[WriteStat]:
-        ring = self.bounds(unit.planned.unit, ())
+        ring = self.bounds(unit.settings, unit.planned.unit, ())
         return write_in_order(unit, unit.settings.order, rows, file_id=ring.file_id(int(target or 0)))
 
     def before_commit(self, table: LockedTable, work: PlannedWork[ResizeSettings]) -> None:

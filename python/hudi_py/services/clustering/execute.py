@@ -6,18 +6,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from hudi_py.model.commit import WriteStat
-from hudi_py.model.names import FileId
+from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.services.clustering.order import RowOrder
+from hudi_py.services.clustering.ranks import RowSample, sample_rows
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.planned.moves import UnitFiles
+from hudi_py.write.rows import PartitionedRows
 from hudi_py.write.rows.ordered import Key, OrderedRows, key_of, ordered
 
 _MAX_SAMPLE = 4_096
+_MAX_RANKED_SAMPLE = 20_000
+"""Rows of a slice, which travel from its task, for a curve by ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +44,35 @@ class KeySample:
     keys: tuple[Key, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class KeyRanges:
+    """Divides rows by ranges of their keys. Pickles."""
+
+    order: RowOrder
+    bounds: tuple[Key, ...]
+    """The greatest keys of all ranges but the last."""
+
+    def divide(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Divides rows by the numbers of their ranges."""
+        for number, part in ordered(_with_sort_keys(self.order, rows), self.order.key_names, self.bounds):
+            yield f"{number}", part.select(rows.schema.names)
+
+
 def sample_keys(order: RowOrder, rows: Iterable[pa.RecordBatch]) -> KeySample:
     """Returns the keys of some of the rows, evenly spaced."""
-    keys: list[Key] = []
-    step, skip = 1, 0
-    for batch in rows:
-        columns = order.keys(batch)
-        table = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
-        for row in range(skip, batch.num_rows, step):
-            keys.append(key_of(table, row, table.schema.names))
-        skip = (skip - batch.num_rows) % step
-        while len(keys) > _MAX_SAMPLE:
-            # the next row to take is a multiple of the step away from the first
-            if len(keys) % 2:
-                skip += step
-            keys, step = keys[::2], step * 2
+    sample = sample_rows(map(partial(_sort_keys, order), rows), _MAX_SAMPLE)
+    return KeySample(1, ()) if sample is None else _key_sample(sample.step, sample.rows)
+
+
+def sample_ranked(order: RowOrder, rows: Iterable[pa.RecordBatch]) -> RowSample | None:
+    """Returns some of the rows, evenly spaced, for a curve by ranks; None if there are no rows."""
+    assert order.sampling is not None
+    return sample_rows(map(order.sampled, rows), min(order.sampling.max_bounds, _MAX_RANKED_SAMPLE))
+
+
+def _key_sample(step: int, rows: pa.Table) -> KeySample:
+    names = rows.column_names
+    keys = (key_of(batch, row, names) for batch in rows.to_batches() for row in range(batch.num_rows))
     return KeySample(step, tuple(keys))
 
 
@@ -69,12 +88,18 @@ def key_bounds(samples: Iterable[KeySample], parts: int) -> tuple[Key, ...]:
     return tuple(bounds)
 
 
-def divide_by_keys(
-    order: RowOrder, bounds: tuple[Key, ...], rows: pa.RecordBatch
-) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Divides rows by ranges of their keys."""
-    for number, part in ordered(_with_sort_keys(order, rows), order.key_names, bounds):
-        yield f"{number}", part.select(rows.schema.names)
+def key_ranges(order: RowOrder, samples: Iterable[KeySample], parts: int) -> KeyRanges:
+    """Computes ranges with about the same number of rows, from samples of all rows."""
+    return KeyRanges(order, key_bounds(samples, parts))
+
+
+def ranked_ranges(order: RowOrder, samples: Iterable[RowSample | None], parts: int) -> KeyRanges:
+    """Computes ranges of a curve by ranks, from samples of all rows."""
+    taken = [sample for sample in samples if sample is not None]
+    if not taken:
+        return KeyRanges(order, ())
+    ranked = order.ranked(taken)
+    return key_ranges(ranked, [_key_sample(sample.step, ranked.keys_of_sample(sample.rows)) for sample in taken], parts)
 
 
 def write_in_order(
@@ -94,18 +119,42 @@ def write_in_order(
     """
     if not order.sorts:
         return unit.written(rows, max_bytes=max_bytes, file_id=file_id)
+    budget = unit.settings.memory
     with ExitStack() as opened:
+        if order.sampling is not None:
+            budget //= 2
+            waiting = opened.enter_context(PartitionedRows(unit.files.keyed_schema, budget))
+            order = _ranked_among(order, waiting, rows)
+            rows = waiting.batches(PartitionPath(""))
         held: OrderedRows | None = None
         for batch in rows:
             keyed = _with_sort_keys(order, batch)
             if held is None:
-                held = opened.enter_context(OrderedRows(keyed.schema, order.key_names, unit.settings.memory))
+                held = opened.enter_context(OrderedRows(keyed.schema, order.key_names, budget))
             held.add(keyed)
         if held is None:
             return []
         batches = (batch.select(unit.files.keyed_schema.names) for batch in held.batches())
         max_rows = None if max_bytes is None else -(-held.num_rows // max(outputs, 1))
         return unit.written(batches, max_bytes=max_bytes, max_rows=max_rows, file_id=file_id)
+
+
+def _ranked_among(order: RowOrder, waiting: PartitionedRows, rows: Iterator[pa.RecordBatch]) -> RowOrder:
+    """Returns the order by ranks among the rows, which it keeps."""
+    assert order.sampling is not None
+
+    def values() -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            waiting.add(batch, pa.repeat("", batch.num_rows))
+            yield order.sampled(batch)
+
+    sample = sample_rows(values(), order.sampling.max_rows)
+    return order if sample is None else order.ranked([sample])
+
+
+def _sort_keys(order: RowOrder, rows: pa.RecordBatch) -> pa.RecordBatch:
+    keys = order.keys(rows)
+    return pa.RecordBatch.from_arrays([*keys.values()], names=[*keys])
 
 
 def _with_sort_keys(order: RowOrder, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,189 +1,22 @@
 """Orders the rows of clustered files: by columns one after the other, or by several at once along a curve that fills
-their space (`SpaceCurveSortingHelper`, `BinaryUtil`, `HilbertCurveUtils`, Apache Hudi 1.2.0)."""
+their space."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, UnsupportedTableError
-from hudi_py.formats.arrays import combined, double_codes
-
-Longs: TypeAlias = npt.NDArray[np.int64]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-
-_MAX_LONG: Final = np.iinfo(np.int64).max
-_SIGN: Final = np.int64(np.iinfo(np.int64).min)
-_HILBERT_BITS: Final = 63
-_HILBERT_BYTES: Final = 63
-_PREFIX: Final = 8
-"""Number of bytes of a text that count."""
-
-
-def is_orderable(kind: pa.DataType) -> bool:
-    """Returns whether a column of this type can be part of a curve."""
-    return any(
-        test(kind)
-        for test in (
-            pa.types.is_signed_integer,
-            pa.types.is_floating,
-            pa.types.is_boolean,
-            pa.types.is_decimal,
-            pa.types.is_date32,
-            _is_text,
-            _is_instant,
-        )
-    )
-
-
-def z_order(columns: Sequence[pa.Array]) -> pa.Array:
-    """Interleaves the bits of all columns, the first column first."""
-    words = np.stack([_z_number(column) for column in columns], axis=1)
-    bits = np.unpackbits(words.astype(">i8").view(np.uint8).reshape(len(words), len(columns), 8), axis=2)
-    return _as_binary(np.packbits(bits.transpose(0, 2, 1).reshape(len(words), -1), axis=1))
-
-
-def hilbert(columns: Sequence[pa.Array]) -> pa.Array:
-    """Computes the position on a Hilbert curve with 63 bits for each column (Skilling's algorithm), in the form in
-    which Apache Hudi stores the number: 63 bytes, so that a longer number loses its last byte."""
-    axes = [_hilbert_number(column) for column in columns]
-    _to_transposed(axes)
-    planes = np.stack(axes, axis=1).astype(">i8").view(np.uint8).reshape(len(axes[0]), len(axes), 8)
-    bits = np.unpackbits(planes, axis=2)[:, :, 64 - _HILBERT_BITS :].transpose(0, 2, 1).reshape(len(planes), -1)
-    padding = -bits.shape[1] % 8
-    whole = np.packbits(np.pad(bits, ((0, 0), (padding, 0))), axis=1)
-    return _as_binary(_to_hudi_bytes(whole) if whole.shape[1] >= _HILBERT_BYTES else whole)
-
-
-def _to_transposed(axes: list[Longs]) -> None:
-    """Converts coordinates to the transposed index of the curve (J. Skilling, "Programming the Hilbert curve",
-    2004)."""
-    for place in range(_HILBERT_BITS - 1, 0, -1):
-        bit, below = np.int64(1 << place), np.int64((1 << place) - 1)
-        for number in range(len(axes)):
-            inverts = (axes[number] & bit) != 0
-            swapped = np.where(inverts, 0, (axes[0] ^ axes[number]) & below)
-            axes[0] = np.where(inverts, axes[0] ^ below, axes[0] ^ swapped)
-            if number:
-                axes[number] = axes[number] ^ swapped
-    for number in range(1, len(axes)):
-        axes[number] = axes[number] ^ axes[number - 1]
-    gray = np.zeros_like(axes[0])
-    for place in range(_HILBERT_BITS - 1, 0, -1):
-        gray = np.where((axes[-1] & np.int64(1 << place)) != 0, gray ^ np.int64((1 << place) - 1), gray)
-    for number in range(len(axes)):
-        axes[number] = axes[number] ^ gray
-
-
-def _to_hudi_bytes(numbers: Bytes) -> Bytes:
-    """Converts numbers to 63 bytes as `BigInteger.toByteArray` gives them: without leading zeros, except for one byte
-    before a leading bit that is set. Short numbers are padded at the front, long ones are cut at the end."""
-    rows, width = numbers.shape
-    signed = np.concatenate([np.zeros((rows, _HILBERT_BYTES), np.uint8), numbers], axis=1)
-    first = np.where(numbers.any(axis=1), (numbers != 0).argmax(axis=1), width - 1)
-    needs_zero = numbers[np.arange(rows), first] >= 128
-    start = np.minimum(_HILBERT_BYTES + first - needs_zero, width)
-    return np.take_along_axis(signed, start[:, None] + np.arange(_HILBERT_BYTES), axis=1)
-
-
-def _z_number(column: pa.Array) -> Longs:
-    """Returns eight bytes that compare as unsigned numbers."""
-    kind = column.type
-    if _is_text(kind):
-        return _text_prefixes(column)
-    if pa.types.is_floating(kind):
-        largest = np.finfo(np.float64 if pa.types.is_float64(kind) else np.float32).max
-        numbers = _fill_nulls(column.cast(pa.float64()), float(largest))
-        bits = numbers.view(np.int64)
-        return np.where(numbers > 0, bits ^ _SIGN, np.where(numbers < 0, ~bits, bits))
-    if pa.types.is_int8(kind):
-        return _fill_nulls(column, 127).astype(np.uint8).astype(np.int64)
-    if pa.types.is_boolean(kind) or pa.types.is_int16(kind) or pa.types.is_int32(kind):
-        null = 0 if pa.types.is_boolean(kind) else np.iinfo(kind.to_pandas_dtype()).max
-        return _fill_nulls(column.cast(pa.int32()), int(null)).astype(np.int64) + (1 << 31)
-    longs: Longs = _fill_nulls(_as_longs(column), _MAX_LONG) ^ _SIGN
-    return longs
-
-
-def _hilbert_number(column: pa.Array) -> Longs:
-    """Returns numbers of which the lowest 63 bits count."""
-    kind = column.type
-    if pa.types.is_boolean(kind):
-        return np.where(_fill_nulls(column.cast(pa.int8()), 0) != 0, _MAX_LONG, 0).astype(np.int64)
-    if pa.types.is_floating(kind):
-        bits = _fill_nulls(column.cast(pa.float64()), 0.0).view(np.int64)
-    elif _is_text(kind):
-        bits = _text_prefixes(column)
-    elif pa.types.is_int8(kind):
-        bits = _fill_nulls(column, 0).astype(np.uint8).astype(np.int64)
-    else:
-        bits = _fill_nulls(_as_longs(column), 0)
-    return np.where(column.is_null().to_numpy(zero_copy_only=False), _MAX_LONG, bits)
-
-
-def _as_longs(column: pa.Array) -> pa.Array:
-    """Converts integers, dates and timestamps (to milliseconds), and decimals (toward zero) to int64."""
-    kind = column.type
-    if pa.types.is_date32(kind):
-        return pc.multiply(column.cast(pa.int32()).cast(pa.int64()), 86_400_000)
-    if pa.types.is_timestamp(kind):
-        units = {"s": 1_000, "ms": 1, "us": -1_000, "ns": -1_000_000}[kind.unit]
-        numbers = column.cast(pa.int64())
-        return pc.multiply(numbers, units) if units > 0 else _floor_divided(numbers, -units)
-    if pa.types.is_decimal(kind):
-        return pc.trunc(column).cast(pa.int64(), safe=False)
-    return column.cast(pa.int64())
-
-
-def _floor_divided(numbers: pa.Array, divisor: int) -> pa.Array:
-    result = _fill_nulls(numbers, 0) // divisor
-    return pa.array(result, mask=numbers.is_null().to_numpy(zero_copy_only=False))
-
-
-def _text_prefixes(column: pa.Array) -> Longs:
-    """Returns the first eight bytes of texts; shorter ones are padded at the front."""
-    kept = pc.binary_slice(column.cast(pa.large_binary()).fill_null(b""), 0, _PREFIX)
-    offsets = np.frombuffer(kept.buffers()[1], np.int64, len(kept) + 1, kept.offset * 8)
-    data = np.frombuffer(kept.buffers()[2] or b"", np.uint8)
-    lengths = np.diff(offsets)
-    places = np.arange(_PREFIX) - (_PREFIX - lengths)[:, None]
-    padded = np.concatenate([data, np.zeros(1, np.uint8)])
-    prefixes = padded[np.where(places >= 0, offsets[:-1, None] + places, len(data))]
-    return np.ascontiguousarray(prefixes).view(">i8").reshape(-1).astype(np.int64)
-
-
-def _fill_nulls(column: pa.Array, null: float) -> npt.NDArray[Any]:
-    return np.array(combined(column.fill_null(pa.scalar(null, column.type))).to_numpy(zero_copy_only=False))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    tests: tuple[Callable[[pa.DataType], bool], ...] = (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-    )
-    return any(test(kind) for test in tests)
-
-
-def _is_instant(kind: pa.DataType) -> bool:
-    return pa.types.is_timestamp(kind) and kind.tz is not None
-
-
-def _as_binary(values: Bytes) -> pa.Array:
-    rows, width = values.shape
-    kind = pa.binary(width)
-    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(np.ascontiguousarray(values))]).cast(pa.binary())
-
+from hudi_py.formats.arrays import double_codes
+from hudi_py.services.clustering.curves import hilbert, hilbert_positions, interleaved, is_orderable, z_order
+from hudi_py.services.clustering.ranks import RANK_BITS, Ranks, RowSample, Sampling, is_mapped, ranks_among
 
 LINEAR: Final = "LINEAR"
-_CURVES: Final[Mapping[str, Callable[[Sequence[pa.Array]], pa.Array]]] = {"ZORDER": z_order, "HILBERT": hilbert}
+_ZORDER: Final = "ZORDER"
+_CURVES: Final[Mapping[str, Callable[[Sequence[pa.Array]], pa.Array]]] = {_ZORDER: z_order, "HILBERT": hilbert}
 LAYOUTS: Final = (LINEAR, *_CURVES)
 _KEY: Final = "_hudi_py_sort_{}"
 
@@ -194,14 +27,21 @@ class RowOrder:
 
     columns: tuple[str, ...]
     layout: str = LINEAR
+    sampling: Sampling | None = None
+    """How rows are sampled for a curve by ranks; None: a curve is one by values."""
+    ranks: Ranks | None = None
+    """The ranks of a curve by ranks, once rows have been sampled."""
 
     @classmethod
-    def of(cls, names: Sequence[str], layout: str, schema: pa.Schema, table: str) -> RowOrder:
+    def of(
+        cls, names: Sequence[str], layout: str, schema: pa.Schema, table: str, *, max_bounds: int | None = None
+    ) -> RowOrder:
         """Returns the order by some columns of a schema.
 
         Args:
             names: columns, in any case, as Spark takes them.
             schema: the schema of base files, including meta columns.
+            max_bounds: `Sampling.max_bounds` of a curve by ranks; None: curves are by values.
 
         Raises:
             ConfigError: there is no such column.
@@ -221,14 +61,28 @@ class RowOrder:
                     f"Cannot sort the rows of the table '{table}' by '{name}' with the layout {layout}: rows cannot be "
                     f"ordered by the type {kind}; choose other columns"
                 )
-        if layout != LINEAR:
-            columns = tuple(sorted(columns, key=lambda name: _hash_order(schema, name)))
-        return cls(columns, layout)
+        if layout == LINEAR:
+            return cls(columns)
+        if max_bounds is None:
+            return cls(tuple(sorted(columns, key=lambda name: _hash_order(schema, name))), layout)
+        if all(is_mapped(schema.field(name).type) for name in columns):
+            return cls(columns, layout, Sampling(max_bounds))
+        return cls(tuple(sorted(columns, key=schema.get_field_index)), _ZORDER, Sampling(max_bounds, natural=True))
 
     @property
     def sorts(self) -> bool:
-        """Whether rows are sorted; a curve through a single column only divides them among files."""
-        return bool(self.columns) and (self.layout == LINEAR or len(self.columns) > 1)
+        """Whether rows are sorted; a curve by the values of a single column only divides them among files."""
+        return bool(self.columns) and (self.layout == LINEAR or len(self.columns) > 1 or self.sampling is not None)
+
+    def sampled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the values of rows that a sample needs, for a curve by ranks."""
+        assert self.sampling is not None
+        return self.sampling.comparable(self._values(batch))
+
+    def ranked(self, samples: Sequence[RowSample]) -> RowOrder:
+        """Returns the order by ranks among samples of `sampled` values."""
+        assert self.sampling is not None
+        return replace(self, ranks=ranks_among(self.sampling, samples))
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -237,11 +91,28 @@ class RowOrder:
 
     def keys(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """Returns the columns by which Arrow sorts rows, under names that no column of a table has."""
-        columns = [_decode_dictionary(batch.column(name)) for name in self.columns]
-        columns_of_keys = (
-            list(map(_as_comparable, columns)) if self.layout == LINEAR else [_CURVES[self.layout](columns)]
-        )
+        columns = self._values(batch)
+        if self.layout == LINEAR:
+            columns_of_keys = list(map(_as_comparable, columns))
+        elif self.sampling is None:
+            columns_of_keys = [_CURVES[self.layout](columns)]
+        else:
+            columns_of_keys = [self._ranked_key(self.sampling.comparable(columns))]
         return dict(zip(self.key_names, columns_of_keys, strict=True))
+
+    def keys_of_sample(self, rows: pa.Table) -> pa.Table:
+        """Returns the column by which rows are sorted along a curve by ranks, from `sampled` values."""
+        return pa.table(
+            {self.key_names[0]: pa.chunked_array([self._ranked_key(batch) for batch in rows.to_batches()], pa.binary())}
+        )
+
+    def _ranked_key(self, rows: pa.RecordBatch) -> pa.Array:
+        assert self.ranks is not None
+        numbers = self.ranks.of(rows)
+        return interleaved(numbers) if self.layout == _ZORDER else hilbert_positions(numbers, RANK_BITS)
+
+    def _values(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        return [_decode_dictionary(batch.column(name)) for name in self.columns]
 
 
 def _hash_order(schema: pa.Schema, name: str) -> int:

@@ -3,19 +3,23 @@ Hudi 1.2.0)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from hudi_py.config import Option, Options
 from hudi_py.config import clustering as config
 from hudi_py.config import compaction as compaction_config
 from hudi_py.errors import ConfigError
+from hudi_py.formats.base.parquet import read_metadata
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema.patterns import matching
 from hudi_py.services.bucket_resize.plan import changes_buckets
 from hudi_py.services.planned.moves import clustering_codec, planned_group
+from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan, decode_clustering_plan
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans, clustering_plan
@@ -27,6 +31,7 @@ SORT_COLUMNS: Final = config.SORT_COLUMNS.key
 KEPT: Final[tuple[Option[object], ...]] = (
     config.LAYOUT,
     config.CURVE_METHOD,
+    config.CURVE_SAMPLE_SIZE,
     config.SORT_BY_KEY_LAST,
     config.TARGET_FILE_BYTES,
 )
@@ -57,11 +62,11 @@ def plan_clustering(
     if on_demand:
         missing = [path for path in among if path not in chosen]
     groups: list[ClusteringGroup] = []
-    max_groups = options.get(config.MAX_GROUPS)
+    max_groups, storage = options.get(config.MAX_GROUPS), view.state.storage
     for path in sorted(chosen):
         current = [slice_ for slice_ in view.latest_slices(PartitionPath(path)) if (path, slice_.file_id) not in busy]
-        packed, cut = _pack_groups(options, candidates(options, current, default_size), default_size)
-        new = [planned_group(view.state.storage, slices, count, default_size) for slices, count in packed]
+        packed, cut = _pack_groups(storage, options, candidates(options, current, default_size), default_size)
+        new = [planned_group(storage, slices, count, default_size) for slices, count in packed]
         if cut or len(groups) + len(new) > max_groups:
             missing.append(path)
         groups += new[: max_groups - len(groups)]
@@ -72,7 +77,7 @@ def plan_clustering(
             parameters[option.key] = _option_text(options.get(option))
     return ClusteringPlan(
         tuple(groups),
-        config.RUNS_PACKAGE + options.get(config.RUN_STRATEGY),
+        config.RUNS_PACKAGE + (config.STREAM_COPY_RUN if _copies(options) else options.get(config.RUN_STRATEGY)),
         parameters,
         missing_partitions=tuple(sorted(missing)) if options.get(compaction_config.INCREMENTAL) else None,
     )
@@ -91,7 +96,8 @@ def choose_partitions(options: Options, partitions: Sequence[str], hour: int) ->
         chosen = [path for path in dict.fromkeys(selected) if path in partitions]
     elif regex:
         chosen = matching(regex, chosen, options.name_of(config.PARTITION_REGEX), whole=True)
-    mode, kept = options.get(config.FILTER_MODE), chosen
+    kept = chosen
+    mode = config.FILTERING.get(options.get(config.PLAN_STRATEGY)) or options.get(config.FILTER_MODE)
     if mode == "RECENT_DAYS":
         skipped, wanted = options.get(config.SKIPPED_PARTITIONS), options.get(config.LOOKBACK_PARTITIONS)
         if skipped > len(chosen):
@@ -117,13 +123,13 @@ def candidates(options: Options, slices: Sequence[FileSlice], default_size: int)
         "SIZE": lambda slice_: -_size_of(slice_, default_size),
         "INSTANT_TIME": lambda slice_: "" if slice_.base_file is None else slice_.base_file.instant,
     }
-    names = options.get(config.SLICES_SORT_BY)
+    names = ("SIZE",) if _groups_by_schema(options) else options.get(config.SLICES_SORT_BY)
     small = [slice_ for slice_ in slices if slice_.base_file is None or slice_.base_file.size < limit]
     return sorted(small, key=lambda slice_: tuple(orders[name](slice_) for name in names))
 
 
 def _pack_groups(
-    options: Options, slices: Sequence[FileSlice], default_size: int
+    storage: Storage, options: Options, slices: Sequence[FileSlice], default_size: int
 ) -> tuple[list[tuple[list[FileSlice], int]], bool]:
     """Returns groups of slices, each with the number of files that replace them, and whether slices were left out."""
     if options.get(config.PLAN_STRATEGY) == config.SINGLE_FILE:
@@ -131,23 +137,59 @@ def _pack_groups(
             slices
         )  # as in Apache Hudi, whether or not a slice was left out
     target, max_bytes = options.get(config.TARGET_FILE_BYTES), options.get(config.MAX_GROUP_BYTES)
+    by_schema = _groups_by_schema(options)
+    schemas = in_threads(partial(_schema_of, storage), slices) if by_schema else [None] * len(slices)
     groups: list[list[FileSlice]] = [[]]
-    room, cut = max_bytes, False
-    for slice_ in slices:
+    room, cut, schema = max_bytes, False, None
+    for slice_, own in zip(slices, schemas, strict=True):
         size = _size_of(slice_, default_size)
-        if groups[-1] and size > room:
+        if groups[-1] and (size > room or own != schema):
             if len(groups) >= options.get(config.MAX_GROUPS):
                 cut = True
                 break
             groups.append([])
             room = max_bytes
+        schema = own
         groups[-1].append(slice_)
         room -= size
     counted = [
         (group, -(-sum(_size_of(member, default_size) for member in group) // target)) for group in groups if group
     ]
-    single = options.get(config.SINGLE_GROUPS)
-    return [(group, count) for group, count in counted if single or len(group) > 1 or count > 1], cut
+    if options.get(config.SINGLE_GROUPS):
+        return counted, cut
+    if by_schema:  # as in Apache Hudi, only the last group is left out, however many files it becomes
+        closed, last = counted[:-1], counted[-1:]
+        return closed + [(group, count) for group, count in last if len(group) > 1 or cut], cut
+    return [(group, count) for group, count in counted if len(group) > 1 or count > 1], cut
+
+
+def _copies(options: Options) -> bool:
+    return options.get(config.PLAN_STRATEGY) == config.STREAM_COPY
+
+
+def _groups_by_schema(options: Options) -> bool:
+    """Returns whether the files of a group have the same schema, so that they can be copied (`ParquetUtils.
+    readSchemaHash`, 1.2.0)."""
+    return _copies(options) and not options.get(config.COPY_OTHER_SCHEMAS)
+
+
+def _schema_of(storage: Storage, slice_: FileSlice) -> Hashable:
+    """Returns a value that is equal for Parquet files with equal schemas; None for other slices."""
+    base = slice_.base_file
+    if base is None or base.name.extension != "parquet":
+        return None
+    schema = read_metadata(storage, base.path).schema
+    return tuple(
+        (
+            column.path,
+            column.physical_type,
+            str(column.logical_type),
+            column.length,
+            column.max_definition_level,
+            column.max_repetition_level,
+        )
+        for column in map(schema.column, range(len(schema)))
+    )
 
 
 def _size_of(slice_: FileSlice, default_size: int) -> int:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
@@ -23,12 +23,15 @@ from hudi_py.model.words import counted, show_bytes
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY, StoredRows
 from hudi_py.services.clustering.execute import (
     ClusterSettings,
+    KeyRanges,
     KeySample,
-    divide_by_keys,
-    key_bounds,
+    key_ranges,
+    ranked_ranges,
     sample_keys,
+    sample_ranked,
     write_in_order,
 )
+from hudi_py.services.clustering.gain import ClusteringGain, estimate_gain
 from hudi_py.services.clustering.order import LINEAR, RowOrder
 from hudi_py.services.clustering.plan import (
     CLUSTERING_PLANS,
@@ -39,6 +42,7 @@ from hudi_py.services.clustering.plan import (
     last_clustering,
     plan_clustering,
 )
+from hudi_py.services.clustering.ranks import RowSample
 from hudi_py.services.compaction.plan import busy_groups, rewritten_bytes
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.context import ServiceContext
@@ -50,13 +54,10 @@ from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 from hudi_py.write.index.other_indexes import check_table_index
-from hudi_py.write.rows.ordered import Key
 from hudi_py.write.settings import max_file_size
 
 _log = logging.getLogger(__name__)
 _DO: Final = "cluster"
-_COPIES: Final = ("SparkBinaryCopyClusteringExecutionStrategy", "SparkStreamCopyClusteringExecutionStrategy")
-"""Classes that copy pages of Parquet files where possible, and otherwise write one file for each group."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,6 +95,8 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
     """Columns to sort by in a new plan, instead of those in the options."""
     layout: str = ""
     partitions: str = ""
+    footers: bool = True
+    """Whether a preview reads the footers of files for its gain, if the metadata table has no ranges of the columns."""
 
     def _plan_options(self, context: ServiceContext) -> Options:
         """Returns the options for a new plan."""
@@ -169,7 +172,7 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
                 f"Cannot cluster the table '{name}' with the layout {layout} and no columns to sort by; give two or "
                 "more columns (sort_by)"
             )
-        if layout != LINEAR and len(columns) == 1:
+        if layout != LINEAR and len(columns) == 1 and options.get(config.CURVE_METHOD) == "DIRECT":
             _log.warning(
                 "the layout %s sorts nothing by the column %s alone: use two or more columns, or the layout linear",
                 layout,
@@ -188,6 +191,12 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
             f"({config.INLINE_MAX_COMMITS.key}, {config.ASYNC_MAX_COMMITS.key})"
         )
 
+    def gain(self, context: ServiceContext, state: TableState, plan: ClusteringPlan) -> ClusteringGain:
+        options = self._plan_options(context)
+        now = context.session.clock.next_instant(state.timeline)
+        schema = RewriteSettings.of(state, options, as_of=now, do=_DO).schema
+        return estimate_gain(context.view(state), options, plan, schema, footers=self.footers)
+
     def num_bytes(self, units: Sequence[ClusteringGroup]) -> int:
         return sum(rewritten_bytes(unit.metrics) for unit in units)
 
@@ -196,7 +205,7 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
     ) -> ClusterSettings:
         self.refused(context)
         name = plan.strategy.rpartition(".")[2]
-        known = (config.SORT_AND_SIZE, config.SINGLE_FILE_SORT, "JavaSortAndSizeExecutionStrategy", *_COPIES)
+        known = (config.SORT_AND_SIZE, config.SINGLE_FILE_SORT, "JavaSortAndSizeExecutionStrategy", *config.COPIES)
         if name not in known:
             raise UnsupportedTableError(
                 f"Cannot run the clustering {instant} of {state.storage.uri}: its plan asks for the class "
@@ -204,10 +213,12 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
             )
         options = _as_planned(context.options, plan, f"{instant} of {state.storage.uri}")
         rewrite = RewriteSettings.of(state, options, as_of=instant, do=_DO)
+        copies = name in config.COPIES and _may_be_copied(state.config, options)
+        whole = copies or name == config.SINGLE_FILE_SORT
         return ClusterSettings(
             rewrite,
-            self._row_order(state, rewrite, options),
-            options.get(config.TARGET_FILE_BYTES) if "SortAndSize" in name else None,
+            RowOrder(()) if copies else self._row_order(state, rewrite, options),
+            None if whole else options.get(config.TARGET_FILE_BYTES),
             unit_memory(options),
         )
 
@@ -221,7 +232,9 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
         elif not columns and options.get(write_config.BULK_INSERT_SORT_MODE) in ("GLOBAL_SORT", "PARTITION_SORT"):
             columns, layout = keys, LINEAR
         columns = [name for name in columns if name != PARTITION_PATH]  # a group has rows of one partition
-        return RowOrder.of(columns, layout, schema, state.config.name)
+        sampled = options.get(config.CURVE_METHOD) == "SAMPLE"
+        max_bounds = options.get(config.CURVE_SAMPLE_SIZE) if sampled else None
+        return RowOrder.of(columns, layout, schema, state.config.name, max_bounds=max_bounds)
 
     def shuffles(self, settings: ClusterSettings, unit: ClusteringGroup) -> bool:
         return settings.order.sorts and settings.max_file_bytes is not None and unit.num_outputs > 1
@@ -229,16 +242,17 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
     def sampled_columns(self, settings: ClusterSettings) -> tuple[str, ...]:
         return settings.order.columns
 
-    def sample(self, settings: ClusterSettings, rows: Iterable[pa.RecordBatch]) -> KeySample:
-        return sample_keys(settings.order, rows)
+    def sample(self, settings: ClusterSettings, rows: Iterable[pa.RecordBatch]) -> KeySample | RowSample | None:
+        return (sample_keys if settings.order.sampling is None else sample_ranked)(settings.order, rows)
 
-    def bounds(self, unit: ClusteringGroup, samples: Sequence[KeySample]) -> tuple[Key, ...]:
-        return key_bounds(samples, unit.num_outputs)
+    def bounds(self, settings: ClusterSettings, unit: ClusteringGroup, samples: Sequence[Any]) -> KeyRanges:
+        divided = key_ranges if settings.order.sampling is None else ranked_ranges
+        return divided(settings.order, samples, unit.num_outputs)
 
     def divide(
-        self, settings: ClusterSettings, unit: ClusteringGroup, bounds: tuple[Key, ...], rows: pa.RecordBatch
+        self, settings: ClusterSettings, unit: ClusteringGroup, bounds: KeyRanges, rows: pa.RecordBatch
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        return divide_by_keys(settings.order, bounds, rows)
+        return bounds.divide(rows)
 
     def write(
         self, unit: UnitFiles[ClusterSettings], target: str | None, rows: Iterator[pa.RecordBatch]
@@ -264,6 +278,12 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
         return ClusteringReport(self.name, None, reason=reason)
 
 
+def _may_be_copied(table: TableConfig, options: Options) -> bool:
+    """Returns whether groups can become one file each by copying (`supportBinaryStreamCopy`, 1.2.0). Otherwise such a
+    plan is run like any other."""
+    return not (table.is_mor or options.get(config.SORT_COLUMNS)) and table.base_file_format == "PARQUET"
+
+
 def _as_planned(options: Options, plan: ClusteringPlan, which: str) -> Options:
     """Returns the options with those of a plan, which take precedence. Apache Hudi's plans store only the columns to
     sort by."""
@@ -278,9 +298,9 @@ def _as_planned(options: Options, plan: ClusteringPlan, which: str) -> Options:
 def _after_commits(options: Options) -> Clustering | None:
     """Returns the clustering that is due after a commit; None if the options ask for none."""
     if options.get(config.INLINE):
-        return Clustering(min_commits=max(options.get(config.INLINE_MAX_COMMITS), 1))
+        return Clustering(min_commits=max(options.get(config.INLINE_MAX_COMMITS), 1), footers=False)
     if options.get(config.SCHEDULE_INLINE):
-        return Clustering(min_commits=max(options.get(config.ASYNC_MAX_COMMITS), 1))
+        return Clustering(min_commits=max(options.get(config.ASYNC_MAX_COMMITS), 1), footers=False)
     return None
 
 
@@ -308,9 +328,10 @@ def _find_due(context: ServiceContext, _: TableState) -> Due | None:
     if service is None:
         return None
     preview = service.preview(context)
-    count = len(preview.rows)
-    groups = f"{counted(count, 'file group')} to join or sort" if count else preview.reason
-    return Due("clustering", bool(count), groups, files=count, num_bytes=preview.num_bytes)
+    if not isinstance(preview.gain, ClusteringGain):
+        return Due("clustering", False, preview.reason)
+    groups = f"{counted(len(preview.rows), 'file group')} to join or sort: {preview.gain}"
+    return Due("clustering", True, groups, files=preview.gain.files_saved, num_bytes=preview.num_bytes)
 
 
 CLUSTERING: Final = Service(

@@ -175,7 +175,7 @@ class MovingService(
         """Returns the columns that samples need; None: rows are divided without samples."""
 
     @abstractmethod
-    def bounds(self, unit: ClusteringGroup, samples: Sequence[Sample]) -> Bounds:
+    def bounds(self, settings: Settings, unit: ClusteringGroup, samples: Sequence[Sample]) -> Bounds:
         """Computes how to divide the rows of a unit."""
 
     @abstractmethod
@@ -204,7 +204,7 @@ class MovingService(
             stats = [*self.write(unit, None, rows)]
         else:
             with PartitionedRows(unit.files.keyed_schema, unit.settings.memory) as held:
-                bounds = self.bounds(planned.unit, ())
+                bounds = self.bounds(unit.settings, planned.unit, ())
                 for batch in rows:
                     for target, part in self.divide(unit.settings, planned.unit, bounds, batch):
                         held.add(part, pa.repeat(target, part.num_rows))
@@ -243,10 +243,12 @@ class MovingService(
         self, context: ServiceContext, work: PlannedWork[Settings], samples: Sequence[tuple[int, Sample]]
     ) -> dict[int, Bounds]:
         """Computes how to divide the rows of each unit, from the samples of its parts."""
+        assert work.settings is not None
+        settings = work.settings
         units, samples_by_unit = self._units_of(context, work), defaultdict(list)
         for number, sample in samples:
             samples_by_unit[number].append(sample)
-        return {number: self.bounds(units[number], some) for number, some in samples_by_unit.items()}
+        return {number: self.bounds(settings, units[number], some) for number, some in samples_by_unit.items()}
 
     def read_parts(
         self,

@@ -15,23 +15,18 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from hudi_py.metadata.files import MAX_LISTED_PARTITIONS, metadata_lister
 from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State
-from hudi_py.model.layout import METADATA_TABLE
+from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.codec import PlanCodec, PlanT, UnitT
-from hudi_py.services.planned.service import Preview, Scheduled, ServiceReport, check_executed, execute_all
-from hudi_py.storage import FolderStorage
+from hudi_py.services.planned.service import PlanGain, Preview, Scheduled, ServiceReport, check_executed, execute_all
 from hudi_py.storage.threads import in_threads, waiting_threads
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
 from hudi_py.timeline.plans import FileGroup
-from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
-from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.attempt import PlannedAction, undo_attempt
-from hudi_py.transaction.instants import remove_pending
-from hudi_py.transaction.owner.claim import Attempt, check_open, forget_write
-from hudi_py.transaction.recovery.rollback import rollback_instant
+from hudi_py.transaction.owner.claim import Attempt, check_open
+from hudi_py.transaction.recovery.plans import remove_plan
 from hudi_py.transaction.session import LockedTable
 from hudi_py.view import Lister, StorageLister
 
@@ -160,6 +155,10 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         """Estimates the bytes that units of a plan read and write; 0 if the plan does not show it."""
         return 0
 
+    def gain(self, context: ServiceContext, state: TableState, plan: PlanT) -> PlanGain | None:
+        """Estimates what a plan would improve; None if that is not estimated."""
+        return None
+
     def still_needed(
         self, context: ServiceContext, state: TableState, units: tuple[UnitT, ...]
     ) -> tuple[tuple[UnitT, ...], str]:
@@ -231,10 +230,16 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         if refused:
             return Preview((), refused)
         context.progress.phase(f"planning the {self.name.replace('_', ' ')}")
-        chosen = self.choose(context, context.state(), None)
+        state = context.state()
+        chosen = self.choose(context, state, None)
         if chosen.plan is None:
             return Preview((), chosen.reason)
-        return Preview(self.codec.rows(chosen.plan), chosen.reason, self.num_bytes(self.codec.units(chosen.plan)))
+        return Preview(
+            self.codec.rows(chosen.plan),
+            chosen.reason,
+            self.num_bytes(self.codec.units(chosen.plan)),
+            self.gain(context, state, chosen.plan),
+        )
 
     def plan_rows(self, plans: PendingPlans, instant: Instant) -> Sequence[Mapping[str, Any]]:
         """See `PlannedService.plan_rows`."""
@@ -354,37 +359,3 @@ def _known_sizes(context: ServiceContext, state: TableState, files: Iterable[tup
         lister = metadata_lister(state)[0]
     lister.prefetch(partitions)
     return {info.path: info.size for partition in partitions for info in lister.files(partition) if info.path in wanted}
-
-
-def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> InstantTime | None:
-    """Removes a pending plan that no process is executing. Idempotent.
-
-    An earlier attempt to execute it is rolled back first. If this process dies in between, the plan is pending, but not
-    begun.
-
-    Returns:
-        The instant of that rollback; None if there was nothing to roll back.
-
-    Raises:
-        ConfigError: the metadata table has changes of the instant, and can be neither maintained nor dropped.
-    """
-    table = table.reread()
-    storage, timeline = table.session.storage, table.timeline
-    rollback: InstantTime | None = None
-    for pending in timeline.pending:
-        if (pending.time, pending.action) != (instant, action):
-            continue
-        if pending.state is State.INFLIGHT or _is_recorded(table, instant):
-            rollback = InstantTime(rollback_instant(table, pending).start_time)
-    forget_write(storage, instant)
-    remove_pending(storage, timeline.layout, instant, action)
-    return rollback
-
-
-def _is_recorded(table: LockedTable, instant: InstantTime) -> bool:
-    """Returns whether the metadata table has changes of an attempt that was given up. Once the plan is removed, nothing
-    would show that they do not count."""
-    if not table.config.metadata_partitions:
-        return False
-    own = FolderStorage(table.session.storage, METADATA_TABLE)
-    return load_timeline(own, load_table_config(own)).find(instant, Action.DELTA_COMMIT) is not None

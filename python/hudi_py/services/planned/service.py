@@ -86,6 +86,15 @@ class Scheduled:
     """Why there was nothing to do."""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class PlanGain(Spoken):
+    """What a plan would improve. Subclasses add figures."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns field names and values, ready for JSON."""
+        return asdict(self)
+
+
 @dataclass(frozen=True, slots=True)
 class Preview:
     """The content that a new plan would have."""
@@ -96,6 +105,8 @@ class Preview:
     """Why there is nothing to do."""
     num_bytes: int = 0
     """Estimated bytes that it would read and write; 0 where files are only deleted."""
+    gain: PlanGain | None = None
+    """What it would improve; None if that is not estimated."""
 
 
 class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):

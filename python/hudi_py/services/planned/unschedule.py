@@ -13,11 +13,11 @@ from hudi_py.model.names import PartitionPath, parse_log_file_name
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.indexing.service import drop_plan
 from hudi_py.services.planned.pending import PLANNED
-from hudi_py.services.planned.phases import remove_plan
 from hudi_py.services.planned.service import ServiceReport
 from hudi_py.storage.threads import in_threads
 from hudi_py.transaction.attempt import check_dead
 from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.recovery.plans import remove_plan
 from hudi_py.transaction.session import LockedTable
 from hudi_py.view import StorageLister
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hudi_py.transaction.conflicts.optimistic import OptimisticWriters
-from hudi_py.transaction.conflicts.policy import ConflictPolicy, SingleWriter, WriteScope
+from hudi_py.transaction.conflicts.policy import ConflictPolicy, SingleWriter, WriteScope, completed_since
 from hudi_py.transaction.settings import TransactionSettings
 
-__all__ = ["ConflictPolicy", "OptimisticWriters", "SingleWriter", "WriteScope", "conflict_policy"]
+__all__ = ["ConflictPolicy", "OptimisticWriters", "SingleWriter", "WriteScope", "completed_since", "conflict_policy"]
 
 
 def conflict_policy(settings: TransactionSettings) -> ConflictPolicy:

@@ -23,6 +23,7 @@ from hudi_py.transaction.instants import inflight_path, remove_pending, requeste
 from hudi_py.transaction.owner.claim import PLANNED, claimant, holder, remove_write_folder, sweep_vanished
 from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms
 from hudi_py.transaction.owner.identity import WriterIdentity, parse_writer, process_identity
+from hudi_py.transaction.recovery.plans import remove_plan
 from hudi_py.transaction.recovery.restore import (
     completed_restore_of,
     finish_restore,
@@ -143,7 +144,7 @@ def recovered(
                 table = table.reread()
             living = _living_restores(table)
             if not living:
-                table = _finish_recovery(table)
+                table = _drop_expired(_finish_recovery(table))
                 undone = _being_rolled_back(table)
                 writes = [
                     examine(session.storage, table.timeline, instant)
@@ -218,6 +219,23 @@ def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
                 )
             table = _finish_recovery(table)
         yield table
+
+
+def _drop_expired(table: LockedTable) -> LockedTable:
+    """Returns the table after rolling back pending clusterings that have expired, and removing their plans
+    (`BaseHoodieTableServiceClient.getInstantsToRollbackForLazyCleanPolicy`, 1.2.0)."""
+    session, dropped = table.session, False
+    expiry_ms = session.settings.clustering_expiry_ms
+    if expiry_ms is None:
+        return table
+    for instant in table.plans.clusterings:
+        attempt = examine(session.storage, table.timeline, instant)
+        is_old = attempt.active_ms is None or now_ms() - attempt.active_ms >= expiry_ms
+        if is_old and attempt.dead(session.settings.heartbeat_expiry_ms):
+            _log.warning("the clustering %s of %s has expired, and is dropped", instant.time, session.storage.uri)
+            remove_plan(table, instant.time, instant.action)
+            dropped = True
+    return table.reread() if dropped else table
 
 
 def _finish_recovery(table: LockedTable) -> LockedTable:

@@ -173,7 +173,8 @@ class PartitionWriter:
         self.slices = {slice_.file_id: slice_ for slice_ in view.latest_slices(path)}
         """The latest slices by file group."""
         self._for_write = {slice_.file_id: slice_ for slice_ in view.latest_slices_for_write(path)}
-        self._clustering = _groups_of(view.pending_clustering, path)
+        planned = () if context.transaction.handle.settings.updates_planned else view.pending_clustering
+        self._clustering = _groups_of(planned, path)
 
     def shares(self, names: Iterable[PartitionPath], operation: Operation) -> list[Share]:
         """Returns the shares with these names; buckets by their numbers."""

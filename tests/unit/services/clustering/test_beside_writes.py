@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import hudi_py
-from hudi_py.errors import ConflictError
+from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.services.clustering.service import Clustering
 from hudi_py.services.planned.service import pending_instants, run
 from hudi_py.testing.rows import assert_rows_equal
@@ -135,3 +136,81 @@ def test_beside_an_upsert(tmp_path: Path, version: int, kind: str, completes: bo
             run(Clustering(), own)
         assert_rows_equal(read(path), written)
     assert len(pending_instants(Clustering(), own)) == (0 if completes else 1)
+
+
+ALLOW = {
+    "hoodie.clustering.updates.strategy": "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
+}
+DROP = {**ALLOW, "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true"}
+
+
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_write_drops_the_plan(tmp_path: Path, version: int, kind: str, begun: bool) -> None:
+    """Only a plan of file groups that it changes, and none that a process is running."""
+    path = make(tmp_path / "t", version, kind)
+    own = context(path)
+    one, other = (hudi_py.open_table(path, QUICK).services.planned("clustering", partitions=name) for name in "ab")
+    planned = [one.schedule(), other.schedule()]
+    if begun:
+        service = Clustering()
+        assert planned[1] is not None
+        service.execute(own, service.begin(own, planned[1]), [0])
+    before = read(path)
+    if begun:
+        with pytest.raises(ConflictError, match="Cannot write to file groups of the .* is running it"):
+            write(path, rows(range(1, 2), 9), "upsert", **DROP)
+        assert pending_instants(Clustering(), own) == planned
+        assert_rows_equal(read(path), before)
+        return
+    write(path, rows(range(1, 2), 9), "upsert", **DROP)  # odd keys are in b
+    assert pending_instants(Clustering(), own) == planned[:1]
+    assert read(path).filter(pc.equal(read(path)["ts"], 9)).num_rows == 1
+    assert run(Clustering(), own).num_replaced == 2
+    assert read(path).num_rows == before.num_rows
+    assert hudi_py.open_table(path).doctor(full=True).healthy
+
+
+def test_a_preferred_writer_updates_file_groups_of_a_plan(tmp_path: Path) -> None:
+    """The clustering fails instead, unless the strategy of updates refuses them."""
+    options = {**OPTIMISTIC, **PREFER_WRITER}
+    path = make(tmp_path / "t", kind="mor", **options)
+    own = context(path, options)
+    scheduled = Clustering().schedule(own).instant
+    reject = {"hoodie.clustering.updates.strategy": "SparkRejectUpdateStrategy"}
+    with pytest.raises(ConflictError, match="is about to replace it"):
+        write(path, rows(range(1, 2), 9), "upsert", **options, **reject)
+    write(path, rows(range(1, 2), 9), "upsert", **options)
+    before = read(path)
+    assert before.filter(pc.equal(before["ts"], 9)).num_rows == 1
+    with pytest.raises(ConflictError, match="has changed the file group"):
+        run(Clustering(), own)
+    write(path, rows(range(3, 4), 9), "upsert", **options, **DROP)
+    assert pending_instants(Clustering(), own) == []
+    assert scheduled is not None
+    assert cluster(path, options).num_replaced == 4
+    assert read(path).filter(pc.equal(read(path)["ts"], 9)).num_rows == 2
+
+
+def test_updates_that_a_clustering_would_lose_are_refused(tmp_path: Path) -> None:
+    path = make(tmp_path / "t")
+    with pytest.raises(ConfigError, match="complete a pending clustering .* lose the updates; set hoodie.clustering"):
+        write(path, rows(range(1, 2), 9), "upsert", **ALLOW)
+    with pytest.raises(ConfigError, match="SparkRejectUpdateStrategy or SparkAllowUpdateStrategy"):
+        write(path, rows(range(1, 2), 9), "upsert", **{"hoodie.clustering.updates.strategy": "Other"})
+
+
+def test_plans_expire(tmp_path: Path) -> None:
+    path = make(tmp_path / "t")
+    planned = Clustering().schedule(context(path)).instant
+    expires = {"hoodie.clustering.enable.expirations": "true", "hoodie.clean.failed.writes.policy": "LAZY"}
+    write(path, rows(range(100, 101), 9), **expires)
+    assert pending_instants(Clustering(), context(path)) == [planned]
+    at_once = {**expires, "hoodie.clustering.expiration.threshold.mins": "0"}
+    write(path, rows(range(101, 102), 9), **{**at_once, "hoodie.clean.failed.writes.policy": "EAGER"})
+    assert pending_instants(Clustering(), context(path)) == [planned]
+    for beat in Path(path).glob(f".hoodie/timeline/{planned}.*"):
+        os.utime(beat, (1_000_000_000, 1_000_000_000))
+    write(path, rows(range(1, 2), 9), "upsert", **expires)
+    assert pending_instants(Clustering(), context(path)) == []
+    assert read(path).filter(pc.equal(read(path)["ts"], 9)).num_rows == 3

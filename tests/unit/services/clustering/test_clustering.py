@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import execute_all, pending_instants, run, run_all
 from hudi_py.storage import LocalStorage
 from hudi_py.testing.rows import assert_rows_equal
-from hudi_py.timeline.clustering_records import ClusteringPlan
+from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.transaction.owner.claim import close_claim, holder
@@ -292,6 +292,46 @@ def test_slices_of_logs_alone_are_candidates(tmp_path: Path) -> None:
     assert hudi_py.open_table(path).doctor(full=True).healthy
 
 
+STREAM_COPY = {f"{PLAN}class": "SparkStreamCopyClusteringPlanStrategy"}
+
+
+def test_plans_for_copying(tmp_path: Path) -> None:
+    """A group ends where the schema of files changes. Rows keep their order, and each group becomes one file."""
+    path = str(tmp_path / "t")
+    schemas = {0: [], 1: ["w"], 2: ["w"], 3: []}
+    for turn, names in schemas.items():
+        data = rows(range(turn * 30, turn * 30 + 20 + turn), turn)
+        for name in names:
+            data = data.append_column(name, pa.array([1] * len(data)))
+        evolving = {"hoodie.datasource.write.reconcile.schema": "true"}
+        hudi_py.write(path, data, "insert", {**QUICK, **evolving}, record_key="k", ordering_by="ts")
+    bulky = {f"{PLAN}target.file.max.bytes": "1", "hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}
+    plan = plan_of(path, {**STREAM_COPY, f"{PLAN}file.slices.sort.by": "INSTANT_TIME", **bulky})
+    assert plan.strategy.endswith(".run.strategy.SparkStreamCopyClusteringExecutionStrategy")
+    assert [group.num_outputs > 1 for group in plan.groups] == [True] * len(plan.groups)
+    sizes = [Path(path, each.files[0]).stat().st_size for group in plan.groups for each in group.slices]
+    assert sizes == sorted(sizes, reverse=True)
+    for group in plan.groups:
+        assert len({str(pq.read_schema(Path(path, each.files[0])).remove_metadata()) for each in group.slices}) == 1
+    assert len(groups(plan_of(path, {**STREAM_COPY, f"{PLAN}binary.copy.schema.evolution.enable": "true"}))) == 1
+    before, expected = read(path), [[*_keys_of(path, group)] for group in plan.groups]
+    report = cluster(path, {**STREAM_COPY, **bulky})
+    assert report.num_files == len(plan.groups)
+    found = [pq.read_table(file)["k"].to_pylist() for file in Path(path).glob(f"*_{report.instant}.parquet")]
+    assert sorted(found) == sorted(expected)
+    assert_rows_equal(without_name(read(path)), without_name(before))
+    size = sum(file.stat().st_size for file in Path(path).glob(f"*_{report.instant}.parquet"))
+    sorting = {f"{PLAN}sort.columns": "v", f"{PLAN}target.file.max.bytes": f"{-(-size // 3)}"}
+    report = cluster(path, {**STREAM_COPY, f"{PLAN}binary.copy.schema.evolution.enable": "true", **sorting})
+    assert report.num_files > 1  # rows that are sorted cannot be copied
+    assert hudi_py.open_table(path).doctor(full=True).healthy
+
+
+def _keys_of(path: str, group: ClusteringGroup) -> Iterator[str]:
+    for each in group.slices:
+        yield from pq.read_table(Path(path, each.files[0]))["k"].to_pylist()
+
+
 def test_partitions_of_a_plan(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     days = [f"2026-01-0{day}" for day in range(1, 6)]
@@ -308,11 +348,14 @@ def test_partitions_of_a_plan(tmp_path: Path) -> None:
 
     assert planned() == ("12345", [])
     assert planned(mode="recent_days") == ("45", ["1", "2", "3"])
+    assert planned(**{"class": "SparkRecentDaysClusteringPlanStrategy"}) == ("45", ["1", "2", "3"])
     lookback = {"daybased__lookback__partitions": "0", "daybased__skipfromlatest__partitions": "2"}
     assert planned(mode="RECENT_DAYS", **lookback) == ("123", ["4", "5"])
     begin, end = {"cluster__begin__partition": days[1]}, {"cluster__end__partition": days[3]}
     assert planned(mode="SELECTED_PARTITIONS", **begin, **end)[0] == "234"
     assert planned(mode="SELECTED_PARTITIONS", **begin)[0] == "2345"
+    selecting = {"class": "SparkSelectedPartitionsClusteringPlanStrategy"}
+    assert planned(**selecting, **begin, **end)[0] == "234"
     assert planned(partition__regex__pattern=".*-0[24]") == ("24", ["1", "3", "5"])
     assert planned(partition__selected=f"{days[4]},{days[0]},none", partition__regex__pattern="x")[0] == "15"
     with pytest.raises(ConfigError, match="skips the latest 6 partitions"):
@@ -481,10 +524,9 @@ def test_buckets_are_not_clustered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        (f"{PLAN}class", "SparkStreamCopyClusteringPlanStrategy", "without decoding them is not implemented"),
         (f"{PLAN}class", "CommitBasedClusteringPlanStrategy", "cannot be read"),
         ("hoodie.clustering.execution.strategy.class", "com.example.Own", "expected SparkSortAndSize"),
-        ("hoodie.layout.optimize.curve.build.method", "sample", "random sample"),
+        ("hoodie.layout.optimize.curve.build.method", "guess", "DIRECT, SAMPLE"),
         ("hoodie.layout.optimize.strategy", "SPIRAL", "one of LINEAR, ZORDER, HILBERT"),
         (f"{PLAN}file.slices.sort.by", "NAME", "SIZE, INSTANT_TIME"),
         ("hoodie.clustering.async.enabled", "true", "hoodie.clustering.schedule.inline"),

@@ -54,7 +54,7 @@ def _task(parcel: pa.RecordBatch, tasks: int) -> int:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("layout", ["linear", "zorder"])
+@pytest.mark.parametrize("layout", ["linear", "zorder", "by ranks"])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_ranges_of_rows(tmp_path: Path, layout: str, kind: str) -> None:
     """One file for each range, whose rows are in order, beside a group that is not shuffled."""
@@ -72,6 +72,11 @@ def test_ranges_of_rows(tmp_path: Path, layout: str, kind: str) -> None:
     before = read(path)
     size = sum(file.stat().st_size for file in Path(path, "a").glob("*.parquet"))
     given = {f"{PLAN}sort.columns": "v,ts", "hoodie.layout.optimize.strategy": layout}
+    if layout == "by ranks":
+        given |= {
+            "hoodie.layout.optimize.strategy": "hilbert",
+            "hoodie.layout.optimize.curve.build.method": "sample",
+        }
     own = context(path, {**given, f"{PLAN}target.file.max.bytes": str(size // 5), "hoodie.py.write.threads": "1"})
     report = shuffled(Clustering(), own)
     assert_rows_equal(without_name(read(path)), without_name(before))
