@@ -29,6 +29,7 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.protocols import NoMetadata
+from hudi_py.transaction.session import WriteTarget
 
 GROUPS = 100
 PARTITIONS = 10
@@ -66,7 +67,7 @@ class LongTable:
             self.storage.put(name, self.content)
 
     def archive(self) -> float:
-        context = ServiceContext.of(self.storage, Options.resolve({}), NoMetadata())
+        context = ServiceContext.of(WriteTarget(self.storage, Options.resolve({}), NoMetadata()))
         return timed(lambda: archive(context))
 
 

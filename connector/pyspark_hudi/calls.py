@@ -18,11 +18,19 @@ from hudi_py.model.limits import UNPACKED, limit, parse_json
 from hudi_py.schema.changes import changes_of
 from hudi_py.services import distributed as services
 from hudi_py.services.distributed import BegunPlan, ServiceCall, UnitPart, Work
-from hudi_py.storage import Storage, open_for_write, open_storage
+from hudi_py.storage import Storage, open_for_write
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.locks import AuditReport, LockAudit, table_lock
 from hudi_py.transaction.locks.in_process import check_many_processes
-from hudi_py.wiring import IndexChange, after_commit, announcing, metadata_writer, write_configuration
+from hudi_py.transaction.session import WriteTarget
+from hudi_py.wiring import (
+    IndexChange,
+    announcing,
+    metadata_writer,
+    service_target,
+    write_configuration,
+    write_target,
+)
 from hudi_py.write import distributed as writes
 from hudi_py.write.api import create_empty_table
 from hudi_py.write.bootstrap import bootstrap_table
@@ -121,13 +129,7 @@ def give_up_plan(call: ServiceCall, work: Work) -> None:
 
 
 def plan_write(path: str, given: Mapping[str, Any], operation: str, schema: pa.Schema) -> RoutedPlan:
-    options = write_configuration(given)
-    return plan_routed(
-        *(checked_path(path, "write"), operation, options, schema),
-        after=after_commit(options),
-        metadata=metadata_writer(options),
-        owner_pid=driver_pid(),
-    )
+    return plan_routed(_row_target(path, given), operation, schema, owner_pid=driver_pid())
 
 
 def bootstrap(path: str, given: Mapping[str, Any], chosen: Mapping[str, Any]) -> WriteResult:
@@ -138,13 +140,7 @@ def bootstrap(path: str, given: Mapping[str, Any], chosen: Mapping[str, Any]) ->
 def bootstrap_by(path: str, options: Options) -> WriteResult:
     """Makes a table of the files that the options name."""
     check_many_processes(options)
-    return bootstrap_table(
-        open_storage(path, options.for_storage()),
-        options,
-        metadata=metadata_writer(options),
-        after=after_commit(options),
-        storage_options=options.for_storage(),
-    )
+    return bootstrap_table(write_target(path, options))
 
 
 def columns_of(schema: str) -> pa.Schema:
@@ -190,34 +186,25 @@ def create_table(path: str, given: Mapping[str, Any], columns: pa.Schema) -> Non
 
 
 def drop_files(path: str, given: Mapping[str, Any]) -> None:
-    options = _write_options(given)
-    drop_table(_storage(path, options), options, **_with(options))
+    drop_table(_target(path, given))
 
 
 def rename(path: str, given: Mapping[str, Any], name: str, target: str) -> None:
-    options = _write_options(given)
-    storage = _storage(path, options)
-    rename_table(storage, name, target, options, **_with(options))
+    rename_table(_target(path, given), name, target)
 
 
 def make_partitions(path: str, given: Mapping[str, Any], paths: Sequence[str], if_not_exists: bool) -> None:
-    options = _write_options(given)
-    add_partitions(
-        *(_storage(path, options), paths, options),
-        if_not_exists=if_not_exists,
-        **_with(options),
-    )
+    add_partitions(_target(path, given), paths, if_not_exists=if_not_exists)
 
 
 def alter_columns(
     path: str, given: Mapping[str, Any], changes: Sequence[Mapping[str, Any]], types: pa.Schema
 ) -> WriteResult:
     """Changes columns. For `changes` and `types` see `changes_of`."""
-    options = _write_options(given)
+    target = _target(path, given)
     made = changes_of(changes, normalise_schema(types) if types else types)
-    storage = _storage(path, options)
-    with announcing(storage.uri, options):
-        return alter_table(storage, made, options, **_with(options))
+    with announcing(target.storage.uri, target.options):
+        return alter_table(target, made)
 
 
 def repair_procedure(path: str, given: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> bytes:
@@ -261,17 +248,11 @@ def _lock_audit(path: str, given: Mapping[str, Any]) -> LockAudit:
 
 
 def run_change(path: str, given: Mapping[str, Any], change: Update | Delete) -> WriteResult | SpreadPlan:
-    options = write_configuration(given)
-    return statements.run_change(
-        *(checked_path(path, "write"), options, change, metadata_writer(options), after_commit(options)),
-        owner_pid=driver_pid(),
-    )
+    return statements.run_change(_row_target(path, given), change, owner_pid=driver_pid())
 
 
 def plan_merge(path: str, given: Mapping[str, Any], plan: MergePlan, source: pa.Schema) -> MergeCall:
-    options = write_configuration(given)
-    place = checked_path(path, "write")
-    return statements.plan_merge(place, options, plan, source, metadata_writer(options), after_commit(options))
+    return statements.plan_merge(_row_target(path, given), plan, source)
 
 
 def commit_merge(call: MergeCall, staged: Sequence[StagedSource]) -> WriteResult | SpreadPlan:
@@ -314,5 +295,11 @@ def _storage(path: str, options: Options) -> Storage:
     return open_for_write(checked_path(path, "write"), options)
 
 
-def _with(options: Options) -> dict[str, Any]:
-    return {"metadata": metadata_writer(options), "storage_options": options.storage or None}
+def _target(path: str, given: Mapping[str, Any]) -> WriteTarget:
+    options = _write_options(given)
+    return service_target(checked_path(path, "write"), options)
+
+
+def _row_target(path: str, given: Mapping[str, Any]) -> WriteTarget:
+    options = write_configuration(given)
+    return write_target(checked_path(path, "write"), options)

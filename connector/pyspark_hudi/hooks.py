@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError, HudiError, first_line
 from hudi_py.schema import backticked
-from pyspark_hudi.catalog import is_from, qualified, tables_behind
+from pyspark_hudi.catalog import entry_of, is_from, qualified, tables_behind
 from pyspark_hudi.dialect.queries import Reference, references
 from pyspark_hudi.dialect.run import run_if_hudi
 from pyspark_hudi.dialect.text import Cursor, tokens_of
@@ -35,7 +35,6 @@ from pyspark_hudi.enabled import (
     set_disabled,
     set_enabled,
 )
-from pyspark_hudi.entries import entry_of
 from pyspark_hudi.noting import APACHE_HUDI, Noting, SourceRequest, hinted
 from pyspark_hudi.preflight import check_pandas, check_session
 from pyspark_hudi.session import register_as

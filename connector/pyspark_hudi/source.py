@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
@@ -23,7 +25,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
 from hudi_py.read import REPLACED_SCHEMA, Pinned, pin_table
 from hudi_py.wiring import checked_write
-from pyspark_hudi.bootstraps import BootstrapWriter
+from pyspark_hudi import calls
 from pyspark_hudi.environment import environment_report
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.reader import HudiReader, ReplacedReader
@@ -31,7 +33,7 @@ from pyspark_hudi.remote import ANSWER, CallReader, call_in
 from pyspark_hudi.stream import HudiStreamReader, HudiStreamWriter, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
-from pyspark_hudi.writer import HudiWriter
+from pyspark_hudi.writer import HudiWriter, TaskMessage
 
 
 class DefaultSource(DataSource):
@@ -171,3 +173,25 @@ def _texts(options: Any) -> dict[str, str]:
         return given
     # CREATE TABLE adds properties of the catalog, and repeats each option
     return {key: value for key, value in given.items() if key != "external" and not key.startswith("option.")}
+
+
+class BootstrapWriter(DataSourceArrowWriter):
+    """A bootstrap, which takes no rows: the process that commits makes the table."""
+
+    def __init__(self, path: str, options: Options) -> None:
+        self.path = path
+        self.options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        if any(batch.num_rows for batch in iterator):
+            raise ConfigError(
+                f"Cannot bootstrap {self.path} from rows: the operation bootstrap makes a table of the files of "
+                "hoodie.bootstrap.base.path; write an empty DataFrame"
+            )
+        return TaskMessage(None)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        calls.bootstrap_by(self.path, self.options)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        return

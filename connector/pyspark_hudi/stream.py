@@ -23,7 +23,7 @@ from hudi_py.config import Options, compaction
 from hudi_py.config import incremental as incremental_config
 from hudi_py.errors import HudiError, first_line
 from hudi_py.read import BatchLimits, ReadSpec, Split, StreamOffset, TableStream, read_splits, tasks_of
-from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.wiring import service_target, write_target
 from hudi_py.write.batches import Batch, BatchCommittedError, abort_stream, for_batch, plan_batch, stream_identifier
 from hudi_py.write.distributed import DistributedWrite, TaskResult, abort_write, commit_write, plan_write, run_task
 from pyspark_hudi.reader import sized
@@ -197,11 +197,8 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
         incoming = arrow_schema(schema)
         plan = plan_batch(
             lambda: plan_write(
-                path,
-                options,
+                write_target(path, options),
                 incoming,
-                after=after_commit(options),
-                metadata=metadata_writer(options),
                 overwrite=overwrite,
                 owner_pid=driver_pid(),
                 stream=stream,
@@ -259,7 +256,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
         if any(message.result is not None for message in received):
             abort_write(received[0].write)
         elif not received:
-            abort_stream(self.path, self.options, stream_identifier(self.options), metadata_writer(self.options))
+            abort_stream(service_target(self.path, self.options), stream_identifier(self.options))
 
     def _skip(self, messages: Sequence[WriterCommitMessage | None], batch_id: int, reason: BatchCommittedError) -> None:
         _log.warning("skipping a batch for %s: %s", self.path, first_line(reason))

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
 from hudi_py.errors import first_line
-from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.wiring import write_target
 from hudi_py.write.batches import BatchCommittedError, for_batch, given_batch
 from hudi_py.write.distributed import (
     DistributedWrite,
@@ -55,11 +55,8 @@ class HudiWriter(DataSourceArrowWriter):
         """Plans the write. Raises what `plan_write` raises."""
         batch = given_batch(options)
         plan = plan_write(
-            path,
-            options,
+            write_target(path, options),
             arrow_schema(schema),
-            after=after_commit(options),
-            metadata=metadata_writer(options),
             overwrite=overwrite,
             owner_pid=driver_pid(),
             stream=None if batch is None else batch.identifier,

@@ -32,16 +32,24 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import BootstrapIndexes, TableState, load_state
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.locks import TableLocks
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.wiring import (
     Alterable,
     Indexable,
     MetadataPartitions,
-    after_commit,
-    metadata_writer,
     serving,
     write_configuration,
+    write_target,
 )
-from hudi_py.write.api import create_empty_table, existing_table, naming_partitions, write_options, write_rows
+from hudi_py.write.api import ColumnNames as _Names
+from hudi_py.write.api import (
+    TableArguments,
+    create_empty_table,
+    existing_table,
+    naming_partitions,
+    write_options,
+    write_rows,
+)
 from hudi_py.write.dml.merge import Merge, MergeBuilder
 from hudi_py.write.dml.merge_plan import MergePlan
 from hudi_py.write.dml.run import Statement, run_statement
@@ -49,8 +57,6 @@ from hudi_py.write.dml.statements import Delete, Update
 from hudi_py.write.result import WriteResult
 from hudi_py.write.rows.input import read_input
 from hudi_py.write.table.support import read_only_reason
-
-_Names = str | list[str] | tuple[str, ...]
 
 
 def open_table(
@@ -104,14 +110,7 @@ def create_table(
         TableExistsError: there is a table at the path.
         ConfigError, SchemaMismatchError, UnsupportedTableError: columns and options contradict each other.
     """
-    resolved = write_options(
-        options,
-        record_key=record_key,
-        partition_by=partition_by,
-        ordering_by=ordering_by,
-        table_type=table_type,
-        table_version=table_version,
-    )
+    resolved = write_options(options, TableArguments(record_key, partition_by, ordering_by, table_type, table_version))
     storage = open_for_write(path, resolved, storage_options)
     config = create_empty_table(storage, schema, resolved)
     return Table(storage, config, {}, storage_options)
@@ -147,29 +146,10 @@ def write(
         LockError: the table lock could not be acquired in time.
     """
     resolved = write_configuration(
-        options,
-        record_key=record_key,
-        partition_by=partition_by,
-        ordering_by=ordering_by,
-        table_type=table_type,
-        table_version=table_version,
+        options, TableArguments(record_key, partition_by, ordering_by, table_type, table_version)
     )
-    storage = open_storage(path, resolved.for_storage(storage_options))
-    return _write_rows(storage, data, operation, resolved, storage_options)
-
-
-def _write_rows(
-    storage: Storage, data: Any, operation: str | None, options: Options, storage_options: Mapping[str, str] | None
-) -> WriteResult:
-    return write_rows(
-        storage,
-        _rows(storage, data),
-        operation,
-        options,
-        after=after_commit(options),
-        metadata=metadata_writer(options),
-        storage_options=options.for_storage(storage_options),
-    )
+    target = write_target(path, resolved, storage_options)
+    return write_rows(target, _rows(target.storage, data), operation)
 
 
 def _rows(storage: Storage, data: Any) -> Any:
@@ -453,22 +433,16 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
         return archived_instants(self._storage, self._reload(), ArchiveQuery(metadata=metadata))
 
     def _write(self, data: Any, operation: str, options: Mapping[str, Any] | None) -> WriteResult:
-        resolved = write_configuration({**self._options, **(options or {})})
-        return _write_rows(self._storage, data, operation, resolved, self._storage_options)
+        return write_rows(self._target(options), _rows(self._storage, data), operation)
 
     def _run(
         self, statement: Statement, options: Mapping[str, Any] | None, source: pa.Table | None = None
     ) -> WriteResult:
+        return run_statement(self._target(options), statement, source=source)
+
+    def _target(self, options: Mapping[str, Any] | None) -> WriteTarget:
         resolved = write_configuration({**self._options, **(options or {})})
-        return run_statement(
-            self._storage,
-            statement,
-            resolved,
-            source=source,
-            after=after_commit(resolved),
-            metadata=metadata_writer(resolved),
-            storage_options=resolved.for_storage(self._storage_options),
-        )
+        return write_target(self._storage, resolved, self._storage_options)
 
     def _serving(
         self, title: str, options: Mapping[str, Any] | None = None, *, any_version: bool = False

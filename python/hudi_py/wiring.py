@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -37,11 +38,12 @@ from hudi_py.services.methods import Serving
 from hudi_py.storage import Storage, StrPath, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.transaction.settings import TransactionSettings
-from hudi_py.write.api import write_options
+from hudi_py.write.api import TableArguments, write_options
 from hudi_py.write.bootstrap import bootstrap_options, bootstrap_table
 from hudi_py.write.result import WriteResult
-from hudi_py.write.table.alter import Types, alter_table, column_changes
+from hudi_py.write.table.alter import AlterArguments, Types, alter_table, column_changes
 
 
 def metadata_writer(options: Options) -> MetadataWriter:
@@ -71,6 +73,31 @@ def after_commit(options: Options) -> tuple[AfterCommit, ...]:
             steps += () if made is None else (made,)
     problems.check()
     return tuple(steps)
+
+
+def service_target(
+    table: Storage | StrPath, options: Options, storage_options: Mapping[str, str] | None = None
+) -> WriteTarget:
+    """Returns the table on which services and changes without rows run.
+
+    Args:
+        table: its storage, or its path, at which it is opened.
+        storage_options: options of the storage besides those among `options`.
+
+    Raises:
+        ConfigError: options of the metadata table contradict each other; or as `open_storage`.
+    """
+    given = options.with_storage(storage_options)
+    storage = open_storage(table, given.for_storage()) if isinstance(table, (str, os.PathLike)) else table
+    return WriteTarget(storage, given, metadata_writer(options))
+
+
+def write_target(
+    table: Storage | StrPath, options: Options, storage_options: Mapping[str, str] | None = None
+) -> WriteTarget:
+    """Returns the table to which rows are written. For the arguments see `service_target`. Raises its errors, and those
+    of `after_commit`."""
+    return replace(service_target(table, options, storage_options), after=after_commit(options))
 
 
 def _services(options: Options) -> AfterCommit | None:
@@ -110,14 +137,14 @@ def checked_write(resolved: Options, problems: Problems) -> Options:
     return resolved
 
 
-def write_configuration(options: Mapping[str, Any] | None, **keywords: Any) -> Options:
+def write_configuration(options: Mapping[str, Any] | None, arguments: TableArguments | None = None) -> Options:
     """Resolves write options as `write_options` does; the error also names contradictions between them.
 
     Raises:
         ConfigError: as `write_options` and `after_commit`.
     """
     problems = Problems()
-    return checked_write(write_options(options, **keywords, problems=problems), problems)
+    return checked_write(write_options(options, arguments or TableArguments(), problems=problems), problems)
 
 
 def bootstrap(
@@ -153,20 +180,9 @@ def bootstrap(
     """
     resolved = write_configuration(
         bootstrap_options(options, source=None if source is None else str(source), mode=mode, regex=regex),
-        record_key=record_key,
-        partition_by=partition_by,
-        ordering_by=ordering_by,
-        table_type=table_type,
-        table_version=table_version,
+        TableArguments(record_key, partition_by, ordering_by, table_type, table_version),
     )
-    storage = open_storage(path, resolved.for_storage(storage_options))
-    return bootstrap_table(
-        storage,
-        resolved,
-        after=after_commit(resolved),
-        metadata=metadata_writer(resolved),
-        storage_options=resolved.for_storage(storage_options),
-    )
+    return bootstrap_table(write_target(path, resolved, storage_options))
 
 
 def service_context(
@@ -191,14 +207,9 @@ def service_context(
         UnsupportedTableError: the table's version can only be read, unless `any_version` is set.
     """
     resolved = options if isinstance(options, Options) else Options.resolve(options, Scope.WRITE)
-    return ServiceContext.of(
-        storage,
-        resolved,
-        metadata_writer(resolved),
-        storage_options=storage_options,
-        progress=Progress.on_terminal(title) if title else Progress.silent(),
-        any_version=any_version,
-    )
+    progress = Progress.on_terminal(title) if title else Progress.silent()
+    target = service_target(storage, resolved, storage_options)
+    return ServiceContext.of(target, progress=progress, any_version=any_version)
 
 
 @contextmanager
@@ -213,19 +224,16 @@ def serving(
     """Opens a `service_context` for one call; at the end, clears the progress line and announces what was done."""
     context = service_context(storage, options, title, storage_options=storage_options, any_version=any_version)
     try:
-        with announced(context.storage, context.options, storage_options):
+        with announced(context.storage, context.options):
             yield context
     finally:
         context.progress.close()
 
 
-def announcing(
-    path: str, options: Options, storage_options: Mapping[str, str] | None = None
-) -> AbstractContextManager[None]:
+def announcing(path: str, options: Options) -> AbstractContextManager[None]:
     """Announces what is done within the context to the systems that follow the table at a path. Raises as
     `announced`."""
-    given = options.for_storage(storage_options)
-    return announced(open_storage(path, given), options, given)
+    return announced(open_storage(path, options.for_storage()), options)
 
 
 class Alterable:
@@ -278,17 +286,10 @@ class Alterable:
             ConflictError: another write is pending, or completed meanwhile.
         """
         resolved = write_options({**self._options, **(options or {})})
-        changes = column_changes(
-            drop=drop, rename=rename, add=add, type=type, comment=comment, nullable=nullable, move=move
-        )
-        with announced(self._storage, resolved, self._storage_options):
-            return alter_table(
-                self._storage,
-                changes,
-                resolved,
-                metadata=metadata_writer(resolved),
-                storage_options=self._storage_options,
-            )
+        changes = column_changes(AlterArguments(drop, rename, add, type, comment, nullable, move))
+        target = service_target(self._storage, resolved, self._storage_options)
+        with announced(target.storage, target.options):
+            return alter_table(target, changes)
 
 
 class MetadataPartitions:
@@ -438,10 +439,9 @@ class IndexChange:
 
     def run(self, path: str, options: Options) -> None:
         """Runs the statement and announces what it did, as `Table.index` and `Table.indexes`. Raises as they do."""
-        given = options.for_storage()
-        storage = open_storage(path, given)
-        context = ServiceContext.of(storage, options, metadata_writer(options), storage_options=given)
-        with announced(storage, options, given):
+        target = service_target(path, options)
+        context = ServiceContext.of(target)
+        with announced(target.storage, options):
             if self.action == "create":
                 request = IndexRequest(self.name, self.column, self.kind, self.options)
                 create_index(context, request, if_not_exists=self.quiet)

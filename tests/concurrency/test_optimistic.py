@@ -13,6 +13,7 @@ import hudi_py
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import Action
 from hudi_py.storage import LocalStorage
+from hudi_py.transaction.action import OperationResult
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import write_options
@@ -85,7 +86,7 @@ def test_a_compaction_is_planned_while_a_write_is_pending(tmp_path, version):
         stats = write_update(tx)
         if version == 6:
             with pytest.raises(ConflictError, match=r"\(COMPACT\) is pending"):
-                tx.commit(stats, schema_json="{}")
+                tx.commit(OperationResult(stats), schema_json="{}")
             tx.abort()
         else:
             tx.abort()

@@ -10,8 +10,7 @@ import pytest
 
 from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect import call, run
-from pyspark_hudi.dialect.procedure import Given, Procedure, Rows
-from pyspark_hudi.dialect.statement import SqlStatement
+from pyspark_hudi.dialect.descriptors import Given, Procedure, Rows, SqlStatement
 from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from tests.meta.sources import ROOT

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import hudi_py
 from pyspark_hudi import disable, enable, register_sql
-from pyspark_hudi.entries import entry_of
+from pyspark_hudi.catalog import entry_of
 from tests.connector.tables import rows
 
 pytestmark = pytest.mark.spark

@@ -17,6 +17,7 @@ from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.write.api import write_rows
 from hudi_py.write.result import WriteResult
 from tests.support import sessions
@@ -49,7 +50,7 @@ def write(storage: Storage, data: pa.Table, operation: str, version: int, kind: 
     chosen = options(version, kind, {"hoodie.time.generator.max_expected_clock_skew_ms": "20"})
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Dropped the metadata table")
-        return write_rows(storage, data, operation, chosen)
+        return write_rows(WriteTarget(storage, chosen), data, operation)
 
 
 def make_table(root: Path, version: int, kind: str, *, metadata_table: bool = False) -> None:

@@ -17,6 +17,7 @@ from hudi_py.timeline.history import ArchiveQuery, newest_manifest
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import NoMetadata
+from hudi_py.transaction.session import WriteTarget
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import rows, write
 from tests.support.archiving import archiving
@@ -37,7 +38,7 @@ SETTINGS = archiving(
 
 
 def run(storage: Storage) -> None:
-    archive(ServiceContext.of(storage, SETTINGS, NoMetadata()))
+    archive(ServiceContext.of(WriteTarget(storage, SETTINGS, NoMetadata())))
 
 
 def table(root: Path, version: int) -> Path:

@@ -14,8 +14,8 @@ import hudi_py
 from hudi_py.errors import ConflictError, SchemaMismatchError, TableExistsError, TableNotFoundError
 from hudi_py.model.layout import PROPERTIES
 from hudi_py.storage import LocalStorage
-from hudi_py.wiring import after_commit, metadata_writer
-from hudi_py.write.api import write_options
+from hudi_py.wiring import write_target
+from hudi_py.write.api import TableArguments, write_options
 from hudi_py.write.bootstrap import bootstrap_options, bootstrap_table
 from tests.faults.killing import Killed, KillingStorage
 from tests.support.choice import cases, every
@@ -35,8 +35,8 @@ def bootstrap(storage: Any, folder: Path, mode: str, version: int) -> None:
         mode="metadata_only" if mode == "both" else mode,
         regex=regex,
     )
-    options = write_options(given, **NAMES, table_type="mor")
-    bootstrap_table(storage, options, metadata=metadata_writer(options), after=after_commit(options))
+    options = write_options(given, TableArguments(**NAMES, table_type="mor"))
+    bootstrap_table(write_target(storage, options))
 
 
 def content(path: Path) -> dict[str, int]:

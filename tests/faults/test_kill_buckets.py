@@ -17,7 +17,7 @@ from hudi_py.services.clustering.service import Clustering
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import pending_instants, run_all
 from hudi_py.services.ttl import PartitionTime, run_ttl
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.api import write_options, write_rows
 from tests.faults.killing import Killed, KillingStorage
 from tests.support.choice import every
@@ -36,7 +36,7 @@ CLUSTERED = {**INDEXED, "hoodie.clustering.plan.strategy.sort.columns": "ts,k"}
 
 def context(storage: KillingStorage, options: dict[str, str]) -> ServiceContext:
     resolved = Options.resolve({**options, "hoodie.py.write.threads": "1"})
-    return ServiceContext.of(storage, resolved, metadata_writer(resolved))
+    return ServiceContext.of(service_target(storage, resolved))
 
 
 def rescale(storage: KillingStorage) -> None:
@@ -64,7 +64,7 @@ def expire(storage: KillingStorage) -> None:
 
 def overwrite(storage: KillingStorage) -> None:
     resolved = write_options({**HASHED, "hoodie.py.write.threads": "1"})
-    write_rows(storage, rows([1, 2, 3], 5), "insert_overwrite_table", resolved, metadata=metadata_writer(resolved))
+    write_rows(service_target(storage, resolved), rows([1, 2, 3], 5), "insert_overwrite_table")
 
 
 @pytest.mark.sampled(1)

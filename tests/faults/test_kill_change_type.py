@@ -68,7 +68,7 @@ def test_every_call(version: int, kind: str, record_property: Callable[[str, obj
             memory_tables.check_listing(resumed)
             memory_tables.write(resumed, memory_tables.rows([2], 11), version=version, kind=to, options=OPTIONS)
             assert memory_tables.read(resumed) == {**rows, 2: 11}, where
-            problems = diagnose(resumed, OPTIONS, with_environment=False).of("properties.foreign")
+            problems = diagnose(resumed, OPTIONS).of("properties.foreign")
             assert problems == (), where
     record_property("counted: kills", len(whole.calls))
     assert states == 3, "a kill before the change, and one after it"

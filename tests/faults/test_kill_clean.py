@@ -16,6 +16,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.transaction.session import WriteTarget
 from tests.faults.killing import Killed
 from tests.faults.test_kill_metadata import Files, KillingMemory, copy_of, files_of
 from tests.support.choice import every
@@ -35,7 +36,7 @@ class OneByOne(KillingMemory):
 
 def context(storage: Storage, metadata: MetadataWriter) -> ServiceContext:
     options = Options.resolve(clean_options({"versions": 1}), defaults={})
-    found = ServiceContext.of(storage, options, metadata)
+    found = ServiceContext.of(WriteTarget(storage, options, metadata))
     clock = InstantClock(found.config(), skew_ms=0)
     return replace(found, session=replace(found.session, clock=clock))
 

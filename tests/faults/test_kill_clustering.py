@@ -11,6 +11,7 @@ from hudi_py.services.clustering.service import Clustering
 from hudi_py.services.planned.service import pending_instants, run_all
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.transaction.owner.identity import end_work
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.write.api import write_rows
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import leftovers, make_table, read, recover, rows
@@ -41,7 +42,7 @@ def test_a_write_that_drops_a_plan(tmp_path: Path, version: int, kind: str) -> N
     end_work(work.attempt.owner.id)
 
     def update(storage: Storage) -> None:
-        write_rows(storage, rows(range(3), 9), "upsert", options(version, kind, DROP))
+        write_rows(WriteTarget(storage, options(version, kind, DROP)), rows(range(3), 9), "upsert")
 
     whole = tmp_path / "whole"
     shutil.copytree(table, whole)

@@ -22,6 +22,7 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.state import load_state
 from hudi_py.transaction.owner.identity import end_work
 from hudi_py.transaction.protocols import MetadataWriter, NoMetadata
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.view import load_view
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import data_files, leftovers, make_table, read, recover, rows, write
@@ -38,7 +39,7 @@ def context(
     storage: Storage, metadata: MetadataWriter | None = None, *, options: Mapping[str, str] | None = None
 ) -> ServiceContext:
     given = {"hoodie.py.write.threads": "1", **(options or {})}
-    found = ServiceContext.of(storage, Options.resolve(given), metadata or NoMetadata())
+    found = ServiceContext.of(WriteTarget(storage, Options.resolve(given), metadata or NoMetadata()))
     clock = InstantClock(found.config(), skew_ms=0)
     return replace(found, session=replace(found.session, clock=clock))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hudi_py.errors import ConfigError, TableNotFoundError
-from hudi_py.interop.export import FORMATS, export_table
+from hudi_py.interop.export import FORMATS, ExportRequest, export_table
+from hudi_py.progress import Progress
 from hudi_py.storage import Storage
 from hudi_py.timeline.state import load_state
 from tests.faults.killing import Killed
@@ -26,7 +27,7 @@ def test_nothing_can_be_read(version: int, form: str) -> None:
     expected = memory_tables.read(source)
 
     def export(target: Storage) -> None:
-        export_table(load_state(source), target, OPTIONS, format=form)
+        export_table(load_state(source), target, OPTIONS, ExportRequest(form), Progress.silent())
 
     whole = KillingMemory(copy_of({}))
     export(whole)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hudi_py.metadata_write.maintenance.verify import verify
-from hudi_py.services.indexing.service import Indexing
+from hudi_py.services.indexing import Indexing
 from hudi_py.services.planned.service import run_all
 from hudi_py.services.planned.unschedule import unschedule
 from hudi_py.storage import MemoryStorage, Storage

@@ -25,6 +25,7 @@ from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.protocols import TableChange
+from hudi_py.transaction.session import WriteTarget
 from tests.faults.killing import Killed, KillingStorage
 from tests.support import sessions
 from tests.support.choice import every
@@ -150,7 +151,7 @@ def test_making_it(version):
 
 
 def service(storage: Storage) -> ServiceContext:
-    return ServiceContext.of(storage, Options.resolve({}, defaults={}), writer(), clock=clock(storage))
+    return ServiceContext.of(WriteTarget(storage, Options.resolve({}, defaults={}), writer(), clock=clock(storage)))
 
 
 def remade(storage: Storage) -> None:

@@ -17,6 +17,7 @@ from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage, Storage
+from hudi_py.transaction.session import WriteTarget
 from tests.faults.killing import Killed, KillingStorage
 from tests.support.choice import every
 from tests.support.kept_up import check_listing, clock_of, maintain, options, own, own_instants, rows, write
@@ -145,7 +146,7 @@ CALLS: dict[str, Callable[[ServiceContext], object]] = {
 def service_context(storage: Storage, version: int) -> ServiceContext:
     chosen = options(version, "mor", INDEXED)
     metadata = MetadataTableWriter(chosen)
-    return ServiceContext.of(storage, chosen, metadata, clock=clock_of(storage))
+    return ServiceContext.of(WriteTarget(storage, chosen, metadata, clock=clock_of(storage)))
 
 
 @pytest.fixture(scope="module")

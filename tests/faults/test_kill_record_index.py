@@ -11,8 +11,8 @@ import pytest
 
 import hudi_py
 from hudi_py.storage import LocalStorage, Storage
-from hudi_py.wiring import metadata_writer
-from hudi_py.write.api import write_options, write_rows
+from hudi_py.wiring import service_target
+from hudi_py.write.api import TableArguments, write_options, write_rows
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import leftovers
 from tests.support.choice import every
@@ -48,9 +48,10 @@ def rows(places: dict[int, str], ts: int, gone: tuple[int, ...] = ()) -> pa.Tabl
 
 def write(storage: Storage, data: pa.Table, version: int, kind: str) -> None:
     options = write_options(
-        OPTIONS, record_key="k", partition_by="p", ordering_by="ts", table_type=kind, table_version=version
+        OPTIONS,
+        TableArguments(record_key="k", partition_by="p", ordering_by="ts", table_type=kind, table_version=version),
     )
-    write_rows(storage, data, "upsert", options, metadata=metadata_writer(options))
+    write_rows(service_target(storage, options), data, "upsert")
 
 
 def places(root: Path) -> dict[int, str]:

@@ -19,6 +19,7 @@ from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.session import WriteTarget
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import data_files, leftovers, make_table, read, recover, rows, write
 from tests.support.choice import every
@@ -30,7 +31,9 @@ IDS = [f"v{version}-{kind}" for version, kind in KINDS]
 def context(storage: Storage) -> ServiceContext:
     options = {"hoodie.time.generator.max_expected_clock_skew_ms": "5"}
     clock = InstantClock(load_table_config(storage), skew_ms=5)
-    return ServiceContext.of(storage, Options.resolve(options, defaults={}), DropMetadata(False), clock=clock)
+    return ServiceContext.of(
+        WriteTarget(storage, Options.resolve(options, defaults={}), DropMetadata(False), clock=clock)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +206,7 @@ def test_rollback_of_a_pending_compaction(tables, tmp_path, version):
     def roll_back(storage: Storage) -> None:
         options = Options.resolve({"hoodie.time.generator.max_expected_clock_skew_ms": "5", **impatient}, defaults={})
         clock = InstantClock(load_table_config(storage), skew_ms=5)
-        rollback(ServiceContext.of(storage, options, DropMetadata(False), clock=clock), scheduled)
+        rollback(ServiceContext.of(WriteTarget(storage, options, DropMetadata(False), clock=clock)), scheduled)
 
     roll_back(counting)
     for call in every(12, len(counting.calls)):

@@ -22,7 +22,8 @@ from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
-from hudi_py.write.api import write_options, write_rows
+from hudi_py.transaction.session import WriteTarget
+from hudi_py.write.api import TableArguments, write_options, write_rows
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import SCHEMA, SETTINGS, Rows, leftovers, read, rows
 from tests.support.choice import every
@@ -42,7 +43,7 @@ def context(storage: Storage) -> ServiceContext:
     options = Options.resolve(GIVEN, defaults={})
     clock = InstantClock(load_table_config(storage), skew_ms=5)
     writer = MetadataTableWriter(options)
-    return ServiceContext.of(storage, options, writer, clock=clock)
+    return ServiceContext.of(WriteTarget(storage, options, writer, clock=clock))
 
 
 def by_metadata_table(root: Path) -> Rows:
@@ -61,15 +62,13 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
             storage = LocalStorage(str(root))
             options = write_options(
                 GIVEN,
-                record_key="id",
-                partition_by="p",
-                ordering_by="ts",
-                table_type="mor",
-                table_version=version,
+                TableArguments(
+                    record_key="id", partition_by="p", ordering_by="ts", table_type="mor", table_version=version
+                ),
             )
             writer = MetadataTableWriter(options)
-            write_rows(storage, rows(range(10), 1), "insert", options, metadata=writer)
-            write_rows(storage, rows(range(4), 2), "upsert", options, metadata=writer)
+            write_rows(WriteTarget(storage, options, writer), rows(range(10), 1), "insert")
+            write_rows(WriteTarget(storage, options, writer), rows(range(4), 2), "upsert")
             assert "files" in load_table_config(storage).metadata_partitions
             create_savepoint(context(storage))
             scheduled = Compaction(always=True).schedule(context(storage)).instant
@@ -77,7 +76,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
             work = Compaction().begin(context(storage), scheduled)
             outcomes = Compaction().execute(context(storage), work, range(work.num_tasks))
             Compaction().commit(context(storage), work, outcomes)
-            write_rows(storage, rows(range(3), 3), "upsert", options, metadata=writer)
+            write_rows(WriteTarget(storage, options, writer), rows(range(3), 3), "upsert")
         return made[version]
 
     return table

@@ -19,6 +19,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.transaction.session import WriteTarget
 from tests.faults.killing import Killed
 from tests.faults.test_kill_metadata import Files, KillingMemory, copy_of, files_of
 from tests.support.choice import every
@@ -39,7 +40,8 @@ class OneByOne(KillingMemory):
 
 def context(storage: Storage) -> ServiceContext:
     options = Options.resolve(OPTIONS, defaults={})
-    found = ServiceContext.of(storage, options, memory_tables.writer(OPTIONS), any_version=True)
+    target = WriteTarget(storage, options, memory_tables.writer(OPTIONS))
+    found = ServiceContext.of(target, any_version=True)
     return replace(found, session=replace(found.session, clock=InstantClock(found.config(), skew_ms=0)))
 
 

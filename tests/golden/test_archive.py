@@ -20,6 +20,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.records import decode_record
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import NoMetadata
+from hudi_py.transaction.session import WriteTarget
 from tests.golden.tables import load
 
 TABLES = (
@@ -58,7 +59,7 @@ def test_archived_instants_hold_what_they_held(name: str, tmp_path: Path, monkey
             for instant in timeline.completed
             if instant.action not in STAYING
         }
-        report = archive(ServiceContext.of(storage, Options.resolve({}), NoMetadata()))
+        report = archive(ServiceContext.of(WriteTarget(storage, Options.resolve({}), NoMetadata())))
         assert report.num_instants == len(held)
         left = load_timeline(storage, config)
         assert all(instant.action in STAYING for instant in left.completed)

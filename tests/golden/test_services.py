@@ -30,7 +30,8 @@ from hudi_py.timeline.history import newest_manifest
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.records import decode_record, encode_record
 from hudi_py.transaction.protocols import NoMetadata
-from hudi_py.wiring import metadata_writer
+from hudi_py.transaction.session import WriteTarget
+from hudi_py.wiring import service_target
 from hudi_py.write.rows.ordered import OrderedRows
 from tests.golden.tables import load
 from tests.support import archives
@@ -162,7 +163,7 @@ def test_ttl_drops_what_apache_hudi_drops(copy: Copy, tmp_path: Path) -> None:
 def test_an_instant_that_was_completed_twice_is_archived(copy: Copy) -> None:
     """Both of its completed files leave the active timeline."""
     path = copy(TTL)
-    context = ServiceContext.of(LocalStorage(path), Options.resolve({}), NoMetadata())
+    context = ServiceContext.of(WriteTarget(LocalStorage(path), Options.resolve({}), NoMetadata()))
     with context.locked("archive instants") as state:
         archive_commits(context, state, state.timeline.write_completed)
     table = hudi_py.open_table(path)
@@ -257,7 +258,7 @@ def test_a_plan_of_buckets_is_dropped_by_the_name_of_its_service(copy: Copy, dam
 
 def _clustering(path: str) -> ServiceContext:
     options = Options.resolve({"hoodie.clustering.plan.strategy.sort.columns": "a,b"})
-    return ServiceContext.of(LocalStorage(path), options, metadata_writer(options))
+    return ServiceContext.of(service_target(LocalStorage(path), options))
 
 
 @pytest.mark.parametrize("name", [CLUSTERING, CLUSTERED])

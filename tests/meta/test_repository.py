@@ -18,16 +18,19 @@ MAX_LINES: Final = 500
 # Modules that are longer, each with its reason.
 REASONED: Final = {"hudi_py.health.codes": "one table, with a row for each finding of the doctor"}
 
-MAX_PARAMETERS: Final = 8
+MAX_PARAMETERS: Final = 6
 # Functions that users call, with a keyword for each of their options.
 MANY_PARAMETERS: Final = {
+    "hudi_py.cli.maintain.index_create": "the options of a command",
+    "hudi_py.cli.rows.erase": "the options of a command",
+    "hudi_py.interop.iceberg.run.publish": "where a table is published, each as one keyword",
     "hudi_py.table.create_table": "what a table is made with, each as one keyword",
     "hudi_py.table.write": "as create_table, for a table that is not there yet",
     "hudi_py.wiring.bootstrap": "as create_table, with what the table is made of",
     "hudi_py.table.scan": "the arguments of a query, each as one keyword",
+    "hudi_py.wiring.alter": "the changes of columns, each as one keyword",
     "hudi_py.tending.run.tend": "what a run does and may take, each as one keyword",
-    "pyspark_hudi.run_service": "the parameters of a Spark procedure",
-    "pyspark_hudi.services.run_service": "what pyspark_hudi.run_service hands on",
+    "pyspark_hudi.statements.merge_into": "as MERGE INTO, each part as one keyword",
 }
 
 # Spelt in pieces, so that this file does not match itself.

@@ -427,7 +427,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "SQL: some procedures take no path",
-        CONNECTOR + "dialect/procedure.py",
+        CONNECTOR + "dialect/descriptors.py",
         '{"path": None} if "table" in self.parameters else {}',
         "{}",
         "tests/connector/test_dialect.py::test_procedures_that_show_commits",
@@ -745,20 +745,20 @@ MUTATIONS: Final = (
     Mutation(
         "write: a new partition may lie in another",
         CORE + "transaction/partition_metafile.py",
-        "        if _is_partition(storage, config, outer):",
-        "        if False and _is_partition(storage, config, outer):",
+        "        if storage.stat(_metafile_path(config, outer)) is not None:",
+        "        if False and storage.stat(_metafile_path(config, outer)) is not None:",
         "tests/unit/write/test_nested_partitions.py",
     ),
     Mutation(
         "write: a new partition may have another in it",
         CORE + "transaction/partition_metafile.py",
-        "        if inner is not None:",
-        "        if inner is None and False:",
+        "        if folder != partition and _metafile_path(",
+        "        if False and folder != partition and _metafile_path(",
         "tests/unit/write/test_nested_partitions.py",
     ),
     Mutation(
         "write: what was planned before the timeline moved is not planned again",
-        CORE + "transaction/planned.py",
+        CORE + "write/retry.py",
         "        if transaction.timeline.moved_since(view.timeline):\n",
         "        if False:\n",
         "tests/unit/transaction/test_transaction.py",
@@ -843,7 +843,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "read: an index of a partition column is asked for the value of the path",
-        CORE + "read/pruning/locations.py",
+        CORE + "read/pruning/key_pruners.py",
         "values = None if field in sought.columns_from_paths else sought.texts.get(field)",
         "values = sought.texts.get(field)",
         "tests/unit/read/test_values_of_paths.py",
@@ -864,7 +864,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "skipping: a key the record index lacks is nowhere, on merge-on-read tables too",
-        CORE + "read/pruning/locations.py",
+        CORE + "read/pruning/key_pruners.py",
         "            if other not in locations:\n                return None\n",
         "            if other not in locations:\n                continue\n",
         "tests/golden/test_metadata.py",
@@ -878,7 +878,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "skipping: indexes of now are used for an earlier time",
-        CORE + "read/pruning/locations.py",
+        CORE + "read/pruning/key_pruners.py",
         "known = sought.is_newest and sought.merged and",
         "known = sought.merged and",
         "tests/unit/read/test_skipping.py tests/unit/metadata_write/test_secondary_index.py",
@@ -1314,14 +1314,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "conflicts: a commit that was read and rolled back since is not missed",
-        CORE + "transaction/conflicts/seen.py",
+        CORE + "transaction/conflicts/policy.py",
         "    if seen.time and not _still_has(timeline, seen):\n",
         "    if seen.time and False:\n",
         "tests/unit/write/test_seen.py",
     ),
     Mutation(
         "spark: a comment ends at a line that goes on",
-        CORE + "expressions/lexer.py",
+        CORE + "expressions/literals.py",
         "    | (?P<comment>--(?:\\\\\\n|[^\\r\\n])*",
         "    | (?P<comment>--(?:[^\\r\\n])*",
         "tests/connector/test_dialect_text.py",
@@ -1659,8 +1659,8 @@ MUTATIONS: Final = (
     Mutation(
         "indexing: undoing a commit overlooks that an index was built of it",
         CORE + "metadata_write/maintenance/rollback.py",
-        "    return whole and not any(",
-        "    return whole or not any(",
+        "    return not any(\n        _creates_partitions(",
+        "    return True or not any(\n        _creates_partitions(",
         "tests/unit/services/test_indexing.py::test_one_of_the_index_that_is_undone_afterwards",
     ),
     Mutation(
@@ -1686,7 +1686,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "record index: is used where a key may have several rows",
-        CORE + "read/pruning/locations.py",
+        CORE + "read/pruning/key_pruners.py",
         "    return scope is not None and scope.is_unique(config, timeline)\n",
         "    return True\n",
         "tests/unit/metadata_write/test_key_scope.py",
@@ -1708,8 +1708,8 @@ MUTATIONS: Final = (
     Mutation(
         "record index: keys that another writer brings meanwhile are not looked for",
         CORE + "transaction/transaction.py",
-        "knows_keys = knows_keys and not completed_since(timeline, scope)",
-        "knows_keys = bool(knows_keys)",
+        "knows_keys = written.knows_keys and not completed_since(timeline, scope)",
+        "knows_keys = bool(written.knows_keys)",
         "tests/unit/metadata_write/test_key_scope.py",
     ),
     Mutation(

@@ -25,6 +25,7 @@ from hudi_py.timeline.archived import archive_files, archive_folder, archived_in
 from hudi_py.timeline.history import newest_manifest
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.protocols import NoMetadata
+from hudi_py.transaction.session import WriteTarget
 from tests.faults.tables import KINDS, rows, write
 from tests.oracle.client import Oracle
 from tests.support.archiving import archiving
@@ -45,7 +46,7 @@ LOG_FIELDS = ("baseFile", "logFiles", "logOffset", "logVersion")
 
 
 def archived_by_us(root: Path, settings: Options = FEW) -> ArchiveReport:
-    return archive(ServiceContext.of(LocalStorage(str(root)), settings, NoMetadata()))
+    return archive(ServiceContext.of(WriteTarget(LocalStorage(str(root)), settings, NoMetadata())))
 
 
 def entries(root: Path) -> list[dict[str, Any]]:

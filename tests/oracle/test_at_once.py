@@ -24,7 +24,7 @@ from hudi_py.storage import LocalStorage
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.transaction.locks import FileLock
 from hudi_py.transaction.settings import LockSettings
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.api import write_rows
 from tests.oracle.client import Oracle
 from tests.support.choice import cases, in_turn
@@ -212,7 +212,7 @@ def test_apache_hudi_writes_the_same_keys_while_we_do(oracle: Oracle, tmp_path: 
     expected = made(path, version, kind)
     storage = Halting(str(path))
     chosen = Options.resolve(options(version, kind), Scope.WRITE)
-    ours = Aside(lambda: write_rows(storage, rows(range(6), 9), "upsert", chosen, metadata=metadata_writer(chosen)))
+    ours = Aside(lambda: write_rows(service_target(storage, chosen), rows(range(6), 9), "upsert"))
     assert storage.reached.wait(PATIENCE_S), ours.error
     try:
         (pending,) = instants(path, "inflight") - instants(path, "commit")
@@ -234,7 +234,7 @@ def test_apache_hudi_writes_the_same_keys_while_we_do(oracle: Oracle, tmp_path: 
 DYING = """
 import sys, time
 from hudi_py.config import Options, Scope
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.api import write_rows
 from tests.oracle.test_at_once import Halting, options, rows
 class Dying(Halting):
@@ -245,7 +245,7 @@ class Dying(Halting):
             time.sleep(3600)
 path, version, kind = sys.argv[1:]
 chosen = Options.resolve(options(int(version), kind), Scope.WRITE)
-write_rows(Dying(path), rows(range(6), 9), "upsert", chosen, metadata=metadata_writer(chosen))
+write_rows(service_target(Dying(path), chosen), rows(range(6), 9), "upsert")
 """
 
 

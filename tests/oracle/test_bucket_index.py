@@ -14,7 +14,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.formats.keys.buckets import bucket_number
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
 from tests.oracle import test_at_once as at_once
 from tests.oracle.client import Oracle
@@ -168,7 +168,7 @@ def test_writers_that_do_not_wait_for_each_other(oracle: Oracle, tmp_path: Path,
 
     def begin_and_finish(data: pa.Table, between: pa.Table) -> None:
         """Ours is pending while theirs is written."""
-        write = plan_write(str(path), chosen, data.schema, metadata=metadata_writer(chosen))
+        write = plan_write(service_target(str(path), chosen), data.schema)
         staged = run_task(write, TaskId(0, 1), data.to_batches())
         oracle.write(path, between, options=theirs, **made)
         commit_write(write, [staged])
@@ -193,7 +193,7 @@ def test_writers_that_do_not_wait_for_each_other(oracle: Oracle, tmp_path: Path,
     check(rows)
     # one that a compaction overtakes belongs to its slice, also when its instant is archived
     data = at_once.rows(range(4), 20)
-    write = plan_write(str(path), chosen, data.schema, metadata=metadata_writer(chosen))
+    write = plan_write(service_target(str(path), chosen), data.schema)
     staged = run_task(write, TaskId(0, 1), data.to_batches())
     hudi_py.write(str(path), at_once.rows(range(9), 19), "upsert", ours)
     compaction = hudi_py.open_table(str(path)).compact(options=ours)

@@ -11,8 +11,9 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
-from hudi_py.metadata_write.table.beside import BesideWriters, OpenedPartitions
-from hudi_py.services.indexing.service import Indexing
+from hudi_py.metadata_write.table.beside import BesideWriters
+from hudi_py.metadata_write.table.create import OpenedPartitions
+from hudi_py.services.indexing import Indexing
 from hudi_py.services.planned.service import execute_all
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.transaction.owner.heartbeat import now_ms
@@ -169,7 +170,7 @@ def test_what_its_dead_indexer_left_is_resumed(oracle: Oracle, tmp_path: Path, m
         index(oracle, path, phase="execute", instant=instant, options=given)
     with hudi_py.open_table(path, QUICK)._serving("indexing") as context:
         with monkeypatch.context() as patch:
-            for module in ("services.indexing.service", "transaction.recovery.failed_writes"):
+            for module in ("services.indexing", "transaction.recovery.failed_writes"):
                 patch.setattr(f"hudi_py.{module}.now_ms", lambda: now_ms() + 3_600_000)
             work = Indexing().begin(context, instant)
         assert execute_all(Indexing(), context, work).partitions == ("bloom_filters",)

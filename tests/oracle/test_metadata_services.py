@@ -18,6 +18,7 @@ from hudi_py.services.clean import Cleaning
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import run_all
 from hudi_py.storage import LocalStorage
+from hudi_py.transaction.session import WriteTarget
 from tests.oracle.client import Oracle
 from tests.support.choice import cases, in_turn
 from tests.support.kept_up import clock_of, maintain, options, own, own_instants, rows, write
@@ -44,7 +45,7 @@ def context(path: Path, version: int, kind: str) -> ServiceContext:
     storage = LocalStorage(str(path))
     chosen: Options = options(version, kind, OURS)
     metadata = MetadataTableWriter(chosen)
-    return ServiceContext.of(storage, chosen, metadata, clock=clock_of(storage))
+    return ServiceContext.of(WriteTarget(storage, chosen, metadata, clock=clock_of(storage)))
 
 
 def ours(path: Path, version: int, kind: str, first: int, count: int) -> None:

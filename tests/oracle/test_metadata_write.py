@@ -22,6 +22,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.session import WriteTarget
 from tests.faults.killing import Killed, KillingStorage
 from tests.oracle.client import Oracle
 from tests.support.choice import cases, in_turn
@@ -71,7 +72,7 @@ def agreed(oracle: Oracle, root: Path, state: dict[int, int]) -> None:
     assert theirs(oracle, root) == state
     assert oracle.check(root)["problems"] == []
     settings = Options.resolve({}, defaults={})
-    report = verify(ServiceContext.of(storage, settings, writer()), names=_checked(storage))
+    report = verify(ServiceContext.of(WriteTarget(storage, settings, writer())), names=_checked(storage))
     assert report.ok, [(each.partition, each.examples) for each in report.partitions if not each.ok]
 
 
@@ -131,7 +132,7 @@ def test_our_rollback_is_mirrored(oracle: Oracle, tmp_path: Path, version: int, 
     resolved = Options.resolve(INDEXES, defaults={})
     newest = timeline(storage).last_completed
     assert newest is not None
-    rollback(ServiceContext.of(storage, resolved, writer(INDEXES)), newest.time)
+    rollback(ServiceContext.of(WriteTarget(storage, resolved, writer(INDEXES))), newest.time)
     agreed(oracle, root, dict.fromkeys(range(8), 1))
     oracle.write(root, rows(range(2, 9), 3), options=INDEXES)
     agreed(oracle, root, {0: 1, 1: 1, **dict.fromkeys(range(2, 9), 3)})
@@ -266,7 +267,7 @@ def test_columns_added_to_the_statistics_lose_no_rows(oracle: Oracle, tmp_path: 
 
 
 def _rebuild(storage: Storage) -> None:
-    rebuild(ServiceContext.of(storage, Options.resolve({}, defaults={}), writer(), clock=clock(storage)))
+    rebuild(ServiceContext.of(WriteTarget(storage, Options.resolve({}, defaults={}), writer(), clock=clock(storage))))
 
 
 def _calls_of_rebuilding(copy: Path, root: Path) -> list[str]:

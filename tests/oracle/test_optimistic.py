@@ -15,7 +15,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConflictError
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.api import write_rows
 from tests.oracle.client import Oracle, OracleError
 from tests.oracle.test_at_once import (
@@ -66,7 +66,7 @@ def test_apache_hudi_commits_while_we_write(
 
         def ours(storage: Halting = storage, chosen: Options = chosen, done: list[object] = done, ts: int = ts) -> None:
             data = rows([0, 2, 4], ts + 1)
-            done.append(write_rows(storage, data, "upsert", chosen, metadata=metadata_writer(chosen)))
+            done.append(write_rows(service_target(storage, chosen), data, "upsert"))
 
         writing = Aside(ours)
         assert storage.reached.wait(PATIENCE_S), writing.error
@@ -151,7 +151,7 @@ def test_conflicts_are_found_early_by_the_markers_of_the_other(
     storage = Halting(str(path))
     storage.published = 1  # the first file is held back
     chosen = Options.resolve(optimistic(version, kind), Scope.WRITE)
-    ours = Aside(lambda: write_rows(storage, rows([1], 10), "upsert", chosen, metadata=metadata_writer(chosen)))
+    ours = Aside(lambda: write_rows(service_target(storage, chosen), rows([1], 10), "upsert"))
     assert storage.reached.wait(PATIENCE_S), ours.error
     try:
         direct = {**BESIDE_OTHERS, **EARLY, "hoodie.write.markers.type": "DIRECT"}

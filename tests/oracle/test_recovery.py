@@ -24,6 +24,7 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import decode_rollback_plan
 from hudi_py.timeline.plans import decode_restore_plan
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.write.api import write_options, write_rows
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import SCHEMA, SETTINGS, Rows, data_files, read, rows
@@ -51,13 +52,13 @@ def writer_of(storage: Storage) -> MetadataTableWriter:
 def context(root: Path, storage: Storage | None = None) -> ServiceContext:
     storage = storage if storage is not None else LocalStorage(str(root))
     clock = InstantClock(load_table_config(storage), skew_ms=20)
-    return ServiceContext.of(storage, Options.resolve({}, defaults={}), writer_of(storage), clock=clock)
+    return ServiceContext.of(WriteTarget(storage, Options.resolve({}, defaults={}), writer_of(storage), clock=clock))
 
 
 def upsert(storage: Storage, data: pa.Table) -> None:
     """A write of ours; in one thread, so that it makes the same calls each time."""
     options = write_options({"hoodie.time.generator.max_expected_clock_skew_ms": "20", "hoodie.py.write.threads": "1"})
-    write_rows(storage, data, "upsert", options, metadata=writer_of(storage))
+    write_rows(WriteTarget(storage, options, writer_of(storage)), data, "upsert")
 
 
 def recover(root: Path) -> None:

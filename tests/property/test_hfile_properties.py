@@ -83,7 +83,6 @@ def test_what_is_written_comes_back_whatever_the_batches(
         compression=compression,  # type: ignore[arg-type]
         block_bytes=block_bytes,
         bloom=BloomConfig(num_entries=10) if base else None,
-        min_max=base,
     )
     ends = sorted({*cuts, len(ordered)})
     for begin, end in zip([0, *ends], ends, strict=False):

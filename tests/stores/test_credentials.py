@@ -29,7 +29,7 @@ from hudi_py.interop.catalogs import sync
 from hudi_py.storage import open_storage
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.distributed import plan_write
 from tests.stores.proxy import Proxy, Spoilt
 from tests.stores.servers import KEY, REGION, SECRET, Server, options_for
@@ -451,7 +451,7 @@ def test_nothing_of_them_is_left_behind(
         provider = bare(s3, credential_provider="tests.stores.test_credentials:provided")
         storage = {f"storage.{key}": value for key, value in provider.items()}
         resolved = Options.resolve({"hoodie.datasource.write.partitionpath.field": "city", **storage})
-        plan = plan_write(path, resolved, SCHEMA, metadata=metadata_writer(resolved))
+        plan = plan_write(service_target(path, resolved), SCHEMA)
         shown.append(plan)
         pickled.append(pickle.dumps(plan))
         for fault in (Spoilt(403, forwarded=False), Spoilt(400, forwarded=False), Spoilt(500, forwarded=False)):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options, Scope
 from hudi_py.errors import HudiError
-from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.wiring import write_target
 from hudi_py.write import routing
 from hudi_py.write.distributed import TaskId, TaskResult, abort_write, commit_write, run_task
 from hudi_py.write.result import WriteResult
@@ -37,14 +37,7 @@ class Engine:
 
     def __init__(self, root: str, data: pa.Table, operation: str, given: dict[str, str]) -> None:
         resolved = Options.resolve(given, Scope.WRITE, defaults={})
-        self.plan = plan_routed(
-            root,
-            operation,
-            resolved,
-            data.schema,
-            metadata=metadata_writer(resolved),
-            after=after_commit(resolved),
-        )
+        self.plan = plan_routed(write_target(root, resolved), operation, data.schema)
         self.write = pickle.loads(pickle.dumps(self.plan.write))
         step = -(-max(data.num_rows, 1) // 3)
         chosen = data.select(self.write.incoming.names)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hudi_py.config import Options
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, read_blocks
@@ -15,7 +16,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.transaction.action import CommitResult
+from hudi_py.transaction.action import CommitResult, OperationResult
 from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.transaction import WriteTransaction
@@ -135,8 +136,10 @@ def java_pending(storage: Storage, config: TableConfig, instant: str) -> None:
     storage.put(layout.path(layout.inflight_name(instant, action)), b"")
 
 
-def commit(tx: WriteTransaction, stats: Sequence[WriteStat], **arguments: object) -> CommitResult:
-    return tx.commit(stats, schema_json=SCHEMA, **arguments)  # type: ignore[arg-type]
+def commit(
+    tx: WriteTransaction, stats: Sequence[WriteStat], extra: Mapping[str, str] | None = None, **written: Any
+) -> CommitResult:
+    return tx.commit(OperationResult(stats, **written), schema_json=SCHEMA, extra=extra)
 
 
 def first_write(storage: Storage, config: TableConfig, partitions: Sequence[str] = ("a", "b")) -> CommitResult:

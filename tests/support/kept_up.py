@@ -22,9 +22,9 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.protocols import MetadataUpdate, TableChange
-from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.session import TableSession, WriteTarget
 from hudi_py.view import StorageLister
-from hudi_py.write.api import write_options, write_rows
+from hudi_py.write.api import TableArguments, write_options, write_rows
 from hudi_py.write.result import WriteResult
 from tests.support.sessions import session_of
 
@@ -47,11 +47,7 @@ def options(version: int, kind: str, given: dict[str, str] | None = None) -> Opt
             "hoodie.py.write.threads": "1",
             **(given or {}),
         },
-        record_key="id",
-        partition_by="p",
-        ordering_by="ts",
-        table_type=kind,
-        table_version=version,
+        TableArguments(record_key="id", partition_by="p", ordering_by="ts", table_type=kind, table_version=version),
     )
 
 
@@ -77,7 +73,7 @@ def write(
     """One write; `maintained=False` leaves the metadata table's services out."""
     chosen = options(version, kind, given)
     writer = MetadataTableWriter(chosen)
-    return write_rows(storage, data, operation, chosen, metadata=writer if maintained else Unmaintained(chosen))
+    return write_rows(WriteTarget(storage, chosen, writer if maintained else Unmaintained(chosen)), data, operation)
 
 
 class Unmaintained(MetadataTableWriter):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 import hudi_py
 from hudi_py.metadata import open_metadata
 from hudi_py.metadata.locations import partition_groups, places_of
+from hudi_py.metadata.records import NO_FIELDS
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.storage import open_storage
 from hudi_py.timeline.state import load_state
@@ -26,7 +25,7 @@ def indexed(path: str, *, by_partition: bool = False) -> list[Place]:
         assert set(groups) >= {partition_groups(partition) for partition in partitions}
     found: list[Place] = []
     for prefix in groups:
-        keys = metadata.records(RECORD_INDEX, (), pa.schema([]), _nothing, group_prefix=prefix).keys
+        keys = metadata.records(RECORD_INDEX, NO_FIELDS, group_prefix=prefix).keys
         distinct = keys.unique()
         places = places_of(metadata, distinct, prefix)
         found += zip(distinct.to_pylist(), places.partitions.to_pylist(), places.file_ids.to_pylist(), strict=True)
@@ -39,7 +38,3 @@ def stored(path: str) -> list[Place]:
     rows = hudi_py.open_table(path).scan(columns, options={"hoodie.metadata.enable": "false"}).to_table()
     keys, partitions, names = (rows[name].to_pylist() for name in columns)
     return sorted(zip(keys, partitions, (name.partition("_")[0] for name in names), strict=True))
-
-
-def _nothing(batch: pa.RecordBatch, _: object) -> pa.RecordBatch:
-    return batch.select([])

@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.config import Options, Scope
+from hudi_py.storage import open_storage
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.context import TaskId
 from hudi_py.write.dml.distributed import (
@@ -64,7 +66,13 @@ def spread(
     rows = pa.table({}) if source is None else source
     metadata, after = metadata_writer(resolved), after_commit(resolved)
     if isinstance(change, MergePlan):
-        call = _sent(plan_merge(str(path), resolved, change, rows.schema, metadata, after))
+        call = _sent(
+            plan_merge(
+                WriteTarget(open_storage(str(path)), resolved, metadata, after),
+                change,
+                rows.schema,
+            )
+        )
         try:
             parts = [
                 rows.slice(at, -(-rows.num_rows // tasks) or 1).to_batches() for at in _starts(rows.num_rows, tasks)
@@ -75,7 +83,7 @@ def spread(
             raise
         planned = commit_merge(call, [each for each in staged if each is not None])
     else:
-        planned = run_change(str(path), resolved, change, metadata, after)
+        planned = run_change(WriteTarget(open_storage(str(path)), resolved, metadata, after), change)
     if not isinstance(planned, SpreadPlan):
         return planned
     plan = pickle.dumps(planned.statement)

@@ -14,8 +14,8 @@ from hudi_py.errors import ConfigError
 from pyspark_hudi import calls, catalog
 from pyspark_hudi.dialect.columns import columns_of
 from pyspark_hudi.dialect.create import OF_CREATION, default_path
+from pyspark_hudi.dialect.descriptors import SqlStatement
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec, path_of_partition
-from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor, properties, property_key
 from pyspark_hudi.types import arrow_schema

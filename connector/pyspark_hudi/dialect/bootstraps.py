@@ -16,8 +16,8 @@ from hudi_py.config import bootstrap as bootstrap_config
 from hudi_py.config import table as table_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
 from pyspark_hudi import calls
+from pyspark_hudi.dialect.descriptors import Given, Procedure, Rows, needed
 from pyspark_hudi.dialect.maintenance import options_of
-from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
 from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.failure import raised_here
 

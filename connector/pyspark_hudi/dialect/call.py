@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect.bootstraps import BOOTSTRAP_PROCEDURES
 from pyspark_hudi.dialect.commits import COMMIT_PROCEDURES
-from pyspark_hudi.dialect.copies import COPY_PROCEDURES
-from pyspark_hudi.dialect.lock_audits import AUDIT_PROCEDURES
-from pyspark_hudi.dialect.maintenance import SERVICE_PROCEDURES
-from pyspark_hudi.dialect.procedure import (
+from pyspark_hudi.dialect.copies import COPY_PROCEDURES, SYNC_PROCEDURES
+from pyspark_hudi.dialect.descriptors import (
     MENDING_PROCEDURES,
     SHOW_PROCEDURES,
     Given,
     Procedure,
+    SqlStatement,
     named_target,
     needed,
 )
-from pyspark_hudi.dialect.repairs import REPAIR_PROCEDURES
-from pyspark_hudi.dialect.statement import SqlStatement
-from pyspark_hudi.dialect.syncs import SYNC_PROCEDURES
+from pyspark_hudi.dialect.maintenance import SERVICE_PROCEDURES
+from pyspark_hudi.dialect.repairs import AUDIT_PROCEDURES, REPAIR_PROCEDURES
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor
 from pyspark_hudi.paths import checked_path

@@ -20,9 +20,9 @@ from hudi_py.expressions import parse_condition, parse_expression, parse_filter
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY, backticked
 from pyspark_hudi import statements
 from pyspark_hudi.catalog import sql_type
+from pyspark_hudi.dialect.descriptors import SqlStatement
 from pyspark_hudi.dialect.meaning import Meaning, Parse
 from pyspark_hudi.dialect.queries import run_query
-from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.store import same
 from pyspark_hudi.dialect.tables import StatementTarget, Tables, shortened
 from pyspark_hudi.dialect.text import Cursor, tokens_of, value_of

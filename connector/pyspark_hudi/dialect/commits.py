@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from hudi_py.errors import ConfigError
-from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
+from pyspark_hudi.dialect.descriptors import Given, Procedure, Rows, needed
 from pyspark_hudi.dialect.tables import Row, StatementTarget
 
 _NEW_FILE: Final = "null"

@@ -18,9 +18,9 @@ from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
 from hudi_py.schema import META_FIELDS, backticked
 from pyspark_hudi import calls, catalog
 from pyspark_hudi.dialect.columns import columns_of
+from pyspark_hudi.dialect.descriptors import SqlStatement
 from pyspark_hudi.dialect.insert import query_operation
 from pyspark_hudi.dialect.queries import or_reading, run_query
-from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.tables import NEEDLESS, PREFIXES, StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor, properties
 from pyspark_hudi.failure import raised_here

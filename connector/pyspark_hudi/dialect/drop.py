@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark_hudi import calls, catalog
+from pyspark_hudi.dialect.descriptors import SqlStatement
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec
-from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.tables import Tables
 from pyspark_hudi.dialect.text import Cursor
 

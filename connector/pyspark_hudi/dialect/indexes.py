@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hudi_py.wiring import IndexChange
 from pyspark_hudi import calls
-from pyspark_hudi.dialect.statement import SqlStatement
+from pyspark_hudi.dialect.descriptors import SqlStatement
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor, properties
 

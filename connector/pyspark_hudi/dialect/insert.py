@@ -12,8 +12,8 @@ from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.schema import META_FIELDS, backticked
 from hudi_py.write.dml.distributed import partition_path
 from pyspark_hudi.catalog import sql_type
+from pyspark_hudi.dialect.descriptors import SqlStatement
 from pyspark_hudi.dialect.queries import or_reading, run_query
-from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.store import fits_by_name, stored
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor, tokens_of, value_of

@@ -12,8 +12,8 @@ from hudi_py.config import clustering as clustering_config
 from hudi_py.config import services as services_config
 from hudi_py.errors import ConfigError
 from hudi_py.services.distributed import check_call
+from pyspark_hudi.dialect.descriptors import Given, Procedure, Rows, needed, rows_of
 from pyspark_hudi.dialect.insert import delete_partition_at
-from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed, rows_of
 from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.services import run_service
 

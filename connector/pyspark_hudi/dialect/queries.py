@@ -11,7 +11,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.expressions import literal
 from hudi_py.schema import backticked
 from pyspark_hudi import catalog
-from pyspark_hudi.dialect.statement import SqlStatement
+from pyspark_hudi.dialect.descriptors import SqlStatement
 from pyspark_hudi.dialect.tables import PREFIXES, Tables
 from pyspark_hudi.dialect.text import Cursor, SqlToken, tokens_of
 from pyspark_hudi.functions import FUNCTIONS, QUERY, query_kind

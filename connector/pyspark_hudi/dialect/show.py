@@ -13,8 +13,8 @@ from hudi_py.schema import backticked
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.columns import column_type
 from pyspark_hudi.dialect.create import TYPES
+from pyspark_hudi.dialect.descriptors import SqlStatement
 from pyspark_hudi.dialect.insert import partition_spec
-from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor
 from pyspark_hudi.failure import raised_here

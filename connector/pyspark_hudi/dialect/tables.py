@@ -15,9 +15,9 @@ from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import TableConfig
 from pyspark_hudi import calls, catalog
+from pyspark_hudi.catalog import entry_of
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.enabled import is_enabled
-from pyspark_hudi.entries import entry_of
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.remote import remote

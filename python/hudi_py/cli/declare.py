@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -121,8 +121,7 @@ def table_command(
     name: str,
     *,
     examples: Sequence[str],
-    path: bool = True,
-    several: bool = False,
+    paths: Literal["none", "one", "several"] = "one",
     about: str | None = None,
     kind: type[Documented] = Documented,
 ) -> Callable[[Body], Documented]:
@@ -130,8 +129,8 @@ def table_command(
 
     Args:
         examples: command lines for its help.
-        path: whether the path of the table is its first argument; otherwise that of the target is empty.
-        several: whether paths of several tables may be given; then the function is called for each of them.
+        paths: whether the path of the table is its first argument, or those of several tables, for each of which the
+            function is called; `none`: that of the target is empty.
         about: its help; None: the function's docstring.
         kind: the class of the command.
     """
@@ -139,9 +138,9 @@ def table_command(
     def declare(body: Body) -> Documented:
         own = list(reversed(getattr(body, "__click_params__", [])))
         place: list[click.Parameter] = []
-        if several:
+        if paths == "several":
             place = [click.Argument(["paths"], type=_PLACE, nargs=-1, required=True, metavar="PATH...")]
-        elif path:
+        elif paths == "one":
             place = [click.Argument(["path"], type=_PLACE)]
 
         @wraps(body)
@@ -151,20 +150,19 @@ def table_command(
             options_file: str | None,
             as_json: bool,
             debug: bool,
-            path: str = "",
-            paths: Sequence[str] = (),
             **rest: Any,
         ) -> Any:
             given = {**_of_file(options_file), **dict(options)}
+            places: Sequence[str] = rest.pop("paths", None) or (rest.pop("path", ""),)
 
             def answer(path: str) -> Any:
                 return body(CommandTarget(path, given, dict(storage_options) or None, as_json), **rest)
 
-            if len(paths) < 2:
-                return answer(paths[0] if paths else path)
+            if len(places) < 2:
+                return answer(places[0])
             from hudi_py.cli.screen import answer_each
 
-            code = answer_each(paths, answer, debug=debug, as_json=as_json)
+            code = answer_each(places, answer, debug=debug, as_json=as_json)
             return click.get_current_context().exit(code) if code else None
 
         run.__click_params__ = []  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ _FULL = click.option(
 @table_command(
     _GROUP,
     "doctor",
-    several=True,
+    paths="several",
     examples=[
         "hudi-py doctor /data/trips",
         "hudi-py doctor /data/trips --full --json",
@@ -46,7 +46,7 @@ def doctor(ctx: click.Context, target: CommandTarget, full: bool) -> None:
 @table_command(
     _GROUP,
     "repair",
-    several=True,
+    paths="several",
     examples=["hudi-py repair /data/trips --dry-run", "hudi-py repair /data/trips --full --yes"],
 )
 @_FULL
@@ -69,7 +69,7 @@ def repairs() -> None:
     """List, undo or forget earlier repairs."""
 
 
-@table_command(repairs, "list", several=True, examples=["hudi-py repairs list /data/trips"])
+@table_command(repairs, "list", paths="several", examples=["hudi-py repairs list /data/trips"])
 def repairs_list(target: CommandTarget) -> None:
     """List the repairs that can be undone."""
     from hudi_py.cli import health

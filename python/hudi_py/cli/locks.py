@@ -18,7 +18,7 @@ def locks() -> None:
     """Show or break the table lock, and examine its use."""
 
 
-@table_command(locks, "show", several=True, examples=["hudi-py locks show /data/trips"])
+@table_command(locks, "show", paths="several", examples=["hudi-py locks show /data/trips"])
 def locks_show(target: CommandTarget) -> None:
     """Show who holds the table lock."""
     from hudi_py.cli import views
@@ -44,7 +44,7 @@ def audit() -> None:
     """
 
 
-@table_command(audit, "status", several=True, examples=["hudi-py locks audit status s3://lake/trips"])
+@table_command(audit, "status", paths="several", examples=["hudi-py locks audit status s3://lake/trips"])
 def audit_status(target: CommandTarget) -> None:
     """Show whether the lock is audited."""
     from hudi_py.cli import views
@@ -52,7 +52,7 @@ def audit_status(target: CommandTarget) -> None:
     views.lock_audit(target)
 
 
-@table_command(audit, "enable", several=True, examples=["hudi-py locks audit enable s3://lake/trips"])
+@table_command(audit, "enable", paths="several", examples=["hudi-py locks audit enable s3://lake/trips"])
 def audit_enable(target: CommandTarget) -> None:
     """Ask writers to record when they hold the lock."""
     from hudi_py.cli import services
@@ -60,7 +60,7 @@ def audit_enable(target: CommandTarget) -> None:
     services.set_audit(target, True)
 
 
-@table_command(audit, "disable", several=True, examples=["hudi-py locks audit disable s3://lake/trips"])
+@table_command(audit, "disable", paths="several", examples=["hudi-py locks audit disable s3://lake/trips"])
 def audit_disable(target: CommandTarget) -> None:
     """Stop the records. Those that exist stay."""
     from hudi_py.cli import services
@@ -68,7 +68,7 @@ def audit_disable(target: CommandTarget) -> None:
     services.set_audit(target, False)
 
 
-@table_command(audit, "validate", several=True, examples=["hudi-py locks audit validate s3://lake/trips"])
+@table_command(audit, "validate", paths="several", examples=["hudi-py locks audit validate s3://lake/trips"])
 @click.pass_context
 def audit_validate(ctx: click.Context, target: CommandTarget) -> None:
     """Look for writers that held the lock at the same time, or never released it.
@@ -82,7 +82,7 @@ def audit_validate(ctx: click.Context, target: CommandTarget) -> None:
 
 
 @table_command(
-    audit, "cleanup", several=True, examples=["hudi-py locks audit cleanup s3://lake/trips --age-days 30 --dry-run"]
+    audit, "cleanup", paths="several", examples=["hudi-py locks audit cleanup s3://lake/trips --age-days 30 --dry-run"]
 )
 @click.option("--age-days", type=click.IntRange(min=1), default=7, show_default=True, help="Keep newer records.")
 @dry_run_option

@@ -29,7 +29,7 @@ _AS_OF = click.option("--as-of", metavar="TIME", help="State as of an instant or
 @table_command(
     _GROUP,
     "show",
-    several=True,
+    paths="several",
     examples=["hudi-py show /data/trips", "hudi-py show /data/trips --properties", "hudi-py show /data/*"],
 )
 @click.option("--properties", is_flag=True, help="Print the table's hoodie.properties instead.")
@@ -43,7 +43,7 @@ def show(target: CommandTarget, properties: bool) -> None:
 @table_command(
     _GROUP,
     "timeline",
-    several=True,
+    paths="several",
     examples=["hudi-py timeline /data/trips", "hudi-py timeline /data/trips --archived --action commit -n 20"],
 )
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="Show only the newest ones.")
@@ -60,7 +60,7 @@ def timeline(target: CommandTarget, limit: int | None, action: str | None, pendi
 @table_command(
     _GROUP,
     "files",
-    several=True,
+    paths="several",
     examples=["hudi-py files /data/trips", "hudi-py files /data/trips -p oslo --as-of 2026-01-31"],
 )
 @click.option("-p", "--partition", metavar="PATH", help="Only this partition.")
@@ -76,7 +76,7 @@ def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str |
 @table_command(
     _GROUP,
     "partitions",
-    several=True,
+    paths="several",
     examples=["hudi-py partitions /data/trips"],
 )
 @_AS_OF
@@ -90,7 +90,7 @@ def partitions(target: CommandTarget, as_of: str | None) -> None:
 @table_command(
     _GROUP,
     "schema",
-    several=True,
+    paths="several",
     examples=["hudi-py schema /data/trips", "hudi-py schema /data/trips --as-of 20260131101530123"],
 )
 @click.option("--meta", is_flag=True, help="Also the meta columns, _hoodie_commit_time and so on.")
@@ -105,7 +105,7 @@ def schema(target: CommandTarget, meta: bool, as_of: str | None) -> None:
 @table_command(
     _GROUP,
     "stats",
-    several=True,
+    paths="several",
     examples=["hudi-py stats /data/trips", "hudi-py stats /data/trips --rows"],
 )
 @click.option("--rows", is_flag=True, help="Also count the rows; reads the slices that have logs.")
@@ -156,7 +156,7 @@ def report(target: CommandTarget, output: str | None, opened: bool, full: bool) 
 @table_command(
     _GROUP,
     "plans",
-    several=True,
+    paths="several",
     examples=["hudi-py plans /data/trips"],
 )
 def plans(target: CommandTarget) -> None:

@@ -40,7 +40,7 @@ def _planned(
     for key, text in reversed([*(arguments or {}).items()]):
         command = click.option(f"--{key.replace('_', '-')}", key, help=text)(command)
     command = _SCHEDULE(_RUN(dry_run_option(command)))
-    table_command(_GROUP, name, several=True, examples=examples, about=about)(command)
+    table_command(_GROUP, name, paths="several", examples=examples, about=about)(command)
 
 
 _planned(
@@ -89,7 +89,7 @@ _planned(
 @table_command(
     _GROUP,
     "clean",
-    several=True,
+    paths="several",
     examples=[
         "hudi-py clean /data/trips --dry-run",
         "hudi-py clean /data/trips -o hoodie.clean.commits.retained=5 --yes",
@@ -113,7 +113,7 @@ def clean(target: CommandTarget, schedule: bool, run: str | None, dry_run: bool,
 @table_command(
     _GROUP,
     "archive",
-    several=True,
+    paths="several",
     examples=["hudi-py archive /data/trips", "hudi-py archive /data/trips --dry-run"],
 )
 @dry_run_option
@@ -218,25 +218,17 @@ class _AnyService(Documented):
 @click.option("--instant", help="The plan to run or drop, or the instant to go back to or save.")
 @dry_run_option
 @yes_option
-def run_service(
-    target: CommandTarget,
-    service: str,
-    arguments: tuple[str, ...],
-    phase: str | None,
-    instant: str | None,
-    dry_run: bool,
-    yes: bool,
-) -> None:
+def run_service(target: CommandTarget, **given: Any) -> None:
     """Run a table service by its name."""
     from hudi_py.cli import services
 
-    services.run_service(target, service, arguments, phase, instant, dry_run, yes)
+    services.run_service(target, services.ServiceRun(**given))
 
 
 @table_command(
     _GROUP,
     "tend",
-    path=False,
+    paths="none",
     examples=[
         "hudi-py tend s3://lake/ --dry-run",
         "hudi-py tend /data/lake --budget-time 30m --jobs 2",
@@ -344,7 +336,7 @@ def savepoint_create(target: CommandTarget, instant: str | None, user: str, comm
     services.report(target, target.open().savepoint(instant, user=user, comment=comment))
 
 
-@table_command(savepoint, "list", several=True, examples=["hudi-py savepoint list /data/trips"])
+@table_command(savepoint, "list", paths="several", examples=["hudi-py savepoint list /data/trips"])
 def savepoint_list(target: CommandTarget) -> None:
     """List savepoints."""
     from hudi_py.cli import views
@@ -369,7 +361,7 @@ def index() -> None:
     """Create, list, refresh or drop indexes of the metadata table."""
 
 
-@table_command(index, "list", several=True, examples=["hudi-py index list /data/trips"])
+@table_command(index, "list", paths="several", examples=["hudi-py index list /data/trips"])
 def index_list(target: CommandTarget) -> None:
     """List indexes."""
     from hudi_py.cli import views

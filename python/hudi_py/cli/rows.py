@@ -97,7 +97,7 @@ def read(target: CommandTarget, query: ScanQuery, meta: bool, to: str | None, ou
     export.read(target, query, meta, to, output)
 
 
-@table_command(_GROUP, "explain", several=True, examples=["hudi-py explain /data/trips -f \"city = 'oslo'\""])
+@table_command(_GROUP, "explain", paths="several", examples=["hudi-py explain /data/trips -f \"city = 'oslo'\""])
 @_query_options
 def explain(target: CommandTarget, query: ScanQuery) -> None:
     """Show which files a read would open, and why it skips the others."""
@@ -109,7 +109,7 @@ def explain(target: CommandTarget, query: ScanQuery) -> None:
 @table_command(
     _GROUP,
     "sql",
-    path=False,
+    paths="none",
     examples=[
         'hudi-py sql "SELECT city, sum(fare) FROM t GROUP BY city" -t /data/trips',
         'hudi-py sql "SELECT * FROM trips JOIN cities USING (city)" -t trips=/data/trips -t cities=/data/cities',

@@ -64,17 +64,24 @@ def described() -> list[tuple[str, str]]:
     ]
 
 
-def run_service(
-    target: CommandTarget,
-    name: str,
-    texts: Sequence[str],
-    phase: str | None,
-    instant: str | None,
-    dry_run: bool,
-    yes: bool,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class ServiceRun:
+    """A service as the command line names it."""
+
+    service: str
+    arguments: Sequence[str]
+    """The flags of the service and their values."""
+    phase: str | None
+    instant: str | None
+    dry_run: bool
+    yes: bool
+    """Whether not to ask."""
+
+
+def run_service(target: CommandTarget, asked: ServiceRun) -> None:
     """Implements `hudi-py run`."""
-    arguments = _named(name, texts)
+    name, phase, instant = asked.service, asked.phase, asked.instant
+    arguments, dry_run = _named(name, asked.arguments), asked.dry_run
     if dry_run and "dry_run" in _kinds(name):
         arguments["dry_run"], dry_run = True, False
     service, table = check_call(name, phase, instant, arguments).service, target.open()
@@ -84,7 +91,7 @@ def run_service(
         _preview(target, table.services.planned(name, **arguments).preview())
         return
     if service.asks and phase != "schedule" and not arguments.get("dry_run"):
-        confirm(f"Run {name} on {table.uri}, to {service.asks}?", yes)
+        confirm(f"Run {name} on {table.uri}, to {service.asks}?", asked.yes)
     done = table.services.run(name, phase=phase, instant=instant, **arguments)
     if phase == "schedule" and done.instant is not None and not target.as_json:
         Screen().line(f"Planned: {done.instant}. Run it with --phase execute --instant {done.instant}.")

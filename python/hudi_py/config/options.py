@@ -185,6 +185,10 @@ class Options:
         """Merges the storage options in this value with those in `given`, which win; None if there are none."""
         return {**self.storage, **(given or {})} or None
 
+    def with_storage(self, given: Mapping[str, str] | None) -> Options:
+        """Returns a copy that has further storage options, which win."""
+        return replace(self, storage={**self.storage, **given}) if given else self
+
     def without_credentials(self) -> Options:
         """Returns a copy without storage options and secrets, which other processes may receive."""
         return replace(self, storage={}) if self.storage else self

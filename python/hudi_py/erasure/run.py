@@ -30,6 +30,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import execute_all, pending_instants
 from hudi_py.services.recovery.savepoint import delete_savepoint
 from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.transaction.settings import ANY_STATE
 from hudi_py.write.dml.run import run_statement
 from hudi_py.write.dml.slices import Condition
@@ -185,13 +186,9 @@ class _Erasure:
         """Deletes the rows. `seen` is the state in which they were found; other writers may not have changed them
         since."""
         context = self.context
-        done = run_statement(
-            context.storage,
-            Delete(self.condition, self.keys),
-            context.options.replace({concurrency_config.SEEN: seen}),
-            metadata=context.session.metadata,
-            storage_options=context.session.storage_options,
-        )
+        options = context.options.replace({concurrency_config.SEEN: seen})
+        target = WriteTarget(context.storage, options, context.session.metadata)
+        done = run_statement(target, Delete(self.condition, self.keys))
         return ErasureStep(
             "delete", done.instant, f"Deleted {counted(done.num_deleted or 0, 'row')}, commit {done.instant}"
         )

@@ -6,8 +6,7 @@ Filters and assigned values share one grammar and one binder. `functions` has th
 
 from hudi_py.expressions.assigned import parse_condition, parse_expression
 from hudi_py.expressions.filter import Filter, parse_filter
-from hudi_py.expressions.lexer import Lexeme, lexemes
-from hudi_py.expressions.literals import literal, text_constants, text_value
+from hudi_py.expressions.literals import Lexeme, lexemes, literal, text_constants, text_value
 from hudi_py.expressions.predicate import (
     Column,
     Comparison,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hudi_py.config import Options, Scope
-from hudi_py.health.diagnose import diagnose
+from hudi_py.health.diagnose import diagnose, with_environment
 from hudi_py.health.findings import Diagnosis
 from hudi_py.health.mending.ledger import KeptRepair
 from hudi_py.health.mending.ledger import repairs as kept_repairs
@@ -101,7 +101,8 @@ def doctor_of(
 ) -> Diagnosis:
     """Runs `diagnose`, with its progress on a terminal."""
     with Progress.on_terminal("doctor") as progress:
-        return diagnose(storage, options, full=full, storage_options=storage_options, progress=progress)
+        found = diagnose(storage, options, full=full, storage_options=storage_options, progress=progress)
+        return with_environment(found)
 
 
 def repair_of(

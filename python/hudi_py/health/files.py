@@ -30,7 +30,7 @@ from hudi_py.model.names import (
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.schema import FILE_NAME
 from hudi_py.services.clustering.gain import ClusteringGain, estimate_gain
-from hudi_py.services.clustering.plan import plan_clustering
+from hudi_py.services.clustering.plan import ClusteringScope, plan_clustering
 from hudi_py.services.compaction.plan import busy_groups
 from hudi_py.services.context import with_own_settings
 from hudi_py.storage import Storage
@@ -288,9 +288,8 @@ def _gain_of_clustering(facts: Facts, partitions: Iterable[PartitionPath]) -> Cl
         check_table_index(view)
         busy = busy_groups(facts.storage, facts.active, view, log_compactions=True)
         size = max_file_size(facts.table, options)
-        plan = plan_clustering(
-            view, options, among=sorted(partitions), on_demand=False, busy=busy, default_size=size, hour=0
-        )
+        scope = ClusteringScope(sorted(partitions), on_demand=False, busy=busy)
+        plan = plan_clustering(view, options, scope, default_size=size, hour=0)
         return estimate_gain(view, options, plan, pa.schema([]), footers=False) if plan.groups else None
     except StorageError:  # not a sign that the table cannot be clustered
         raise

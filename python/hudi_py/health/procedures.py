@@ -47,7 +47,7 @@ from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.markers import remove_markers
 from hudi_py.transaction.partition_metafile import creation_time, partition_metafile
 from hudi_py.view import StorageLister
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 
 _VERSION: Final = "hoodie.table.version"
 _TYPE: Final = "hoodie.table.type"
@@ -80,11 +80,10 @@ class RepairCall:
 
     def context(self) -> ServiceContext:
         """Returns the context of an action. Raises TableNotFoundError, UnsupportedTableError."""
-        options = self.options
-        return ServiceContext.of(self.storage, options, metadata_writer(options), storage_options=options.for_storage())
+        return ServiceContext.of(service_target(self.storage, self.options))
 
     def diagnosis(self) -> Diagnosis:
-        return diagnose(self.storage, self.given, with_environment=False, storage_options=self.options.for_storage())
+        return diagnose(self.storage, self.given, storage_options=self.options.for_storage())
 
     def mend(self, diagnosis: Diagnosis, code: str) -> None:
         """Repairs the findings with a code, as `Table.repair` does: what is removed is kept."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hudi_py.config import Options
@@ -16,7 +16,7 @@ from hudi_py.model.instant import Action, Instant
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.protocols import NoMetadata
-from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.session import WriteTarget
 
 _log = logging.getLogger(__name__)
 _UNREGISTERED = frozenset({Action.CLEAN, Action.SAVEPOINT})
@@ -24,9 +24,12 @@ _UNREGISTERED = frozenset({Action.CLEAN, Action.SAVEPOINT})
 
 
 @contextmanager
-def announced(storage: Storage, options: Options, storage_options: Mapping[str, str] | None = None) -> Iterator[None]:
+def announced(storage: Storage, options: Options) -> Iterator[None]:
     """Publishes the table to Iceberg, registers it with catalogs and reports metrics, as options request, if an action
     is completed in the context. Failures are warnings, unless options say otherwise.
+
+    Args:
+        options: of a call, with those of the storage.
 
     Raises:
         ConfigError: the options contradict each other; nothing was done.
@@ -38,7 +41,7 @@ def announced(storage: Storage, options: Options, storage_options: Mapping[str, 
     if iceberg is None and settings is None and reporter is None:
         yield
         return
-    session = TableSession.of(storage, options, NoMetadata(), storage_options=storage_options)
+    session = WriteTarget(storage, options, NoMetadata()).session()
     before = {_instant_key(instant) for instant in session.timeline().completed}
 
     def new(timeline: Timeline) -> list[Instant]:

@@ -33,6 +33,7 @@ from hudi_py.read.slices.task import read_split_on
 from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.schema import META_FIELDS
 from hudi_py.storage import Storage, StrPath, open_beside, open_storage, path_text
+from hudi_py.storage.base import copy_file
 from hudi_py.storage.threads import in_threads, write_threads
 from hudi_py.storage.within import set_modified
 from hudi_py.timeline.archived import archive_folder
@@ -42,7 +43,6 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import epoch_ms, table_zone
 
 FORMATS: Final = ("hudi", "parquet")
-_CHUNK: Final = 8 << 20
 _SUCCESS: Final = "_SUCCESS"
 _OF_METADATA: Final = ("hoodie.table.metadata.partitions", "hoodie.table.index.defs.path")
 """Properties, and prefixes of some, about the metadata table."""
@@ -123,25 +123,27 @@ class _Source:
         return sorted({str(slice_.partition) for slice_ in self.slices})
 
 
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """What to export, and how."""
+
+    format: str = "hudi"
+    """`hudi`, a copy of the table, or `parquet`, files with its rows without meta columns."""
+    as_of: InstantTime | None = None
+    """The instant whose state is exported; None: the newest."""
+    partition_by: str | None = None
+    """The column whose values have a folder each, `column=value`; only of `parquet`."""
+    dry_run: bool = False
+    """Whether only to return what would be exported."""
+
+
 def export_table(
-    state: TableState,
-    target: Storage,
-    options: Mapping[str, Any],
-    *,
-    format: str = "hudi",
-    as_of: InstantTime | None = None,
-    partition_by: str | None = None,
-    dry_run: bool = False,
-    progress: Progress | None = None,
+    state: TableState, target: Storage, options: Mapping[str, Any], request: ExportRequest, progress: Progress
 ) -> ExportReport:
     """Copies a table or its rows to an empty place.
 
     Args:
         options: options of reads and writes.
-        format: `hudi`, a copy of the table, or `parquet`, files with its rows without meta columns.
-        as_of: the instant whose state is exported; None: the newest.
-        partition_by: of `parquet`: the column whose values have a folder each, `column=value`.
-        dry_run: only return what would be exported.
 
     Raises:
         ConfigError: the target is not empty or lies in the table, or an argument is wrong.
@@ -149,6 +151,7 @@ def export_table(
         HistoryCleanedError: files of that time have been cleaned.
         UnsupportedTableError: a copy of the table would need files that lie elsewhere, or have later rows.
     """
+    format, partition_by = request.format, request.partition_by
     if format not in FORMATS:
         raise ConfigError(f"Cannot export {state.storage.uri} as {format!r}; supported: {', '.join(FORMATS)}")
     if partition_by is not None and format == "hudi":
@@ -164,11 +167,11 @@ def export_table(
             f"Cannot export {state.storage.uri} to {target.uri}: it is not empty; give another folder, or remove what "
             "an export that was killed left there"
         )
-    source, shown = _Source.of(state, as_of), progress or Progress.silent()
+    source = _Source.of(state, request.as_of)
     try:
         if format == "hudi":
-            return _copy_table(source, target, write_threads(Options.resolve(options)), shown, dry_run)
-        return _write_rows(source, target, options, partition_by, shown, dry_run)
+            return _copy_table(source, target, write_threads(Options.resolve(options)), progress, request.dry_run)
+        return _write_rows(source, target, options, request, progress)
     except FileNotFoundError as error:
         raise ConflictError(
             f"Cannot export {state.storage.uri}: the file {error.filename} was cleaned meanwhile; remove what is at "
@@ -208,7 +211,7 @@ def _copy_table(source: _Source, target: Storage, threads: int, progress: Progre
     if dry_run:
         return report
     progress.phase("copying data files", len(files))
-    in_threads(lambda path: _copy_file(storage, target, path, files[path], progress), files, threads)
+    in_threads(lambda path: copy_file(storage, path, target, path, files[path], progress.wrote), files, threads)
     progress.phase("copying the timeline")
     others = [
         *_metafiles_of(storage, source.partitions),
@@ -290,24 +293,6 @@ def _files_below(storage: Storage, folder: str) -> list[str]:
     return [info.path for info in storage.walk(folder)]
 
 
-def _copy_file(storage: Storage, target: Storage, path: str, size: int, progress: Progress) -> None:
-    """Copies a file in pieces. Raises FileNotFoundError, and ConflictError if it has another size than listed."""
-    copied = 0
-    with target.open_output(path) as sink:
-        while copied < size:
-            piece = storage.read_range(path, copied, min(_CHUNK, size - copied))
-            if not piece:
-                break
-            sink.write(piece)
-            copied += len(piece)
-            progress.wrote(len(piece))
-        if copied != size:
-            raise ConflictError(
-                f"Cannot copy {storage.uri}/{path}: it has {copied} bytes, and the table lists it with {size}",
-                path=path,
-            )
-
-
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
@@ -315,11 +300,10 @@ def _write_rows(
     source: _Source,
     target: Storage,
     options: Mapping[str, Any],
-    partition_by: str | None,
+    request: ExportRequest,
     progress: Progress,
-    dry_run: bool,
 ) -> ExportReport:
-    snapshot = source.snapshot
+    snapshot, partition_by = source.snapshot, request.partition_by
     columns = [name for name in snapshot.schema.names if name not in META_FIELDS]
     if partition_by is not None and partition_by not in columns:
         raise ConfigError(
@@ -345,7 +329,7 @@ def _write_rows(
     splits = scan.splits()
     newest = source.newest
     time = None if newest is None else newest.time
-    if dry_run:
+    if request.dry_run:
         size, rows = sum(part.size for part in splits), scan.count()
         return ExportReport(target.uri, "parquet", time, len(splits), size, len(source.partitions), 0, rows, True)
     progress.phase("writing rows", len(splits))
@@ -465,14 +449,8 @@ class ExportMethods(ABC):
         else:
             storage = open_storage(target, storage_options)
         with Progress.on_terminal("export") as progress:
-            return export_table(
-                *(state, storage, self._options),
-                format=format,
-                as_of=instant,
-                partition_by=partition_by,
-                dry_run=dry_run,
-                progress=progress,
-            )
+            request = ExportRequest(format, instant, partition_by, dry_run)
+            return export_table(state, storage, self._options, request, progress)
 
     @abstractmethod
     def _state_as_of(self, as_of: Moment | None) -> tuple[TableState, InstantTime | None]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError, HudiError, StorageError, first_line
 from hudi_py.formats.arrays import combined
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
-from hudi_py.metadata.records import RecordVersions, payload_field
+from hudi_py.metadata.records import RecordFields, RecordVersions, payload_field
 from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.words import visible
@@ -40,7 +40,7 @@ def read_files(metadata: MetadataTable, keys: Iterable[str] | None = None) -> di
     Args:
         keys: keys of partitions, and `__all_partitions__`; None: all.
     """
-    return _fold_files(metadata.records(FILES, [_FIELD], _SCHEMA, _normalise_files, keys=keys))
+    return _fold_files(metadata.records(FILES, RecordFields([_FIELD], _SCHEMA, _normalise_files), keys=keys))
 
 
 def _normalise_files(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:

@@ -31,7 +31,7 @@ from hudi_py.metadata.keys import (
     record_key_of_secondary,
     secondary_prefix,
 )
-from hudi_py.metadata.records import payload_field, struct_member
+from hudi_py.metadata.records import RecordFields, payload_field, struct_member
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX, MetadataTable
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.model.layout import RECORD_KEYS
@@ -73,7 +73,7 @@ def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, 
         CorruptFileError: the index has no file groups.
     """
     _check_groups(metadata)
-    versions = metadata.records(RECORD_INDEX, [_RECORD], _RECORD_SCHEMA, _Part(_RECORD, _RECORD_SCHEMA), keys=keys)
+    versions = metadata.records(RECORD_INDEX, _members(_RECORD, _RECORD_SCHEMA), keys=keys)
     rows = versions.newest()
     places: dict[str, set[tuple[str, str]]] = {}
     # a loop over the keys of the request
@@ -90,7 +90,7 @@ def moved_keys(metadata: MetadataTable) -> dict[str, set[tuple[str, str]]]:
     keys = metadata.logged_keys(RECORD_INDEX).to_pylist()
     if not keys:
         return {}
-    versions = metadata.records(RECORD_INDEX, [_RECORD], _RECORD_SCHEMA, _Part(_RECORD, _RECORD_SCHEMA), keys=keys)
+    versions = metadata.records(RECORD_INDEX, _members(_RECORD, _RECORD_SCHEMA), keys=keys)
     places_of_keys: dict[str, set[tuple[str, str]]] = {}
     there = pa.array(np.flatnonzero(~versions.deleted))
     # a loop over what was written while the index was being built
@@ -123,14 +123,8 @@ def places_of(metadata: MetadataTable, keys: pa.StringArray, group_prefix: str |
     elif group_prefix not in metadata.file_groups(RECORD_INDEX):
         nothing = pa.nulls(len(keys), pa.string())
         return Places(nothing, nothing)
-    versions = metadata.records(
-        RECORD_INDEX,
-        [_RECORD],
-        _RECORD_SCHEMA,
-        _Part(_RECORD, _RECORD_SCHEMA),
-        keys=keys.unique().to_pylist(),
-        group_prefix=group_prefix,
-    )
+    fields, distinct = _members(_RECORD, _RECORD_SCHEMA), keys.unique().to_pylist()
+    versions = metadata.records(RECORD_INDEX, fields, keys=distinct, group_prefix=group_prefix)
     rows = pa.array(versions.newest())
     fields = versions.fields.take(rows)
     names = ["fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding"]
@@ -193,14 +187,8 @@ def keys_of_secondary(
     prefixes = {secondary_prefix(value) for value in values}
     # version 1 hashes the whole key, so the value does not determine the file group
     hashed = {prefix: prefix for prefix in prefixes} if definition.version == "V2" else None
-    versions = metadata.records(
-        definition.name,
-        [_SECONDARY],
-        _DELETED_SCHEMA,
-        _Part(_SECONDARY, _DELETED_SCHEMA),
-        prefixes=prefixes,
-        hashed=hashed,
-    )
+    fields = _members(_SECONDARY, _DELETED_SCHEMA)
+    versions = metadata.records(definition.name, fields, prefixes=prefixes, hashed=hashed)
     rows = versions.newest()
     removed = pc.fill_null(versions.fields.take(pa.array(rows))["isDeleted"], False)
     live = versions.keys.take(pa.array(rows)).filter(pc.invert(removed))
@@ -216,8 +204,7 @@ def bloom_filters(
         partition: that of record keys in base files, or of an expression index.
     """
     places = {bloom_filter_key(partition, name): (partition, name) for partition, name in files}
-    normalise = _Part(_BLOOM, _BLOOM_SCHEMA)
-    versions = metadata.records(partition, [_BLOOM], _BLOOM_SCHEMA, normalise, keys=places)
+    versions = metadata.records(partition, _members(_BLOOM, _BLOOM_SCHEMA), keys=places)
     taken = pa.array(versions.newest())
     filters: dict[tuple[str, str], BloomFilter] = {}
     for key, row in zip(versions.keys.take(taken).to_pylist(), versions.fields.take(taken).to_pylist(), strict=True):
@@ -228,17 +215,15 @@ def bloom_filters(
     return filters
 
 
-class _Part:
-    """Members of one field of a record as columns; members that the writer's release lacks are null."""
+def _members(field: str, schema: pa.Schema) -> RecordFields:
+    """Returns members of one field of a record as columns; members that the writer's release lacks are null."""
 
-    def __init__(self, field: str, schema: pa.Schema) -> None:
-        self._field = field
-        self._schema = schema
+    def normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
+        record = payload_field(batch, field)
+        columns = [struct_member(record, member.name, member.type) for member in schema]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def __call__(self, batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
-        record = payload_field(batch, self._field)
-        columns = [struct_member(record, member.name, member.type) for member in self._schema]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+    return RecordFields([field], schema, normalise)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,30 @@ _RECENT: Final[Recent[tuple[str, str, tuple[int, int]], bytes]] = Recent(16 << 2
 _WRITTEN: Final[Recent[tuple[str, str, int], bytes]] = Recent(16 << 20)
 """Cache of files that this process has written, whose stamps it does not know, by URI, path and size."""
 
-Normalise = Callable[[pa.RecordBatch, Any], pa.RecordBatch]
-"""Converts decoded fields to columns that do not depend on their writer's Avro schema."""
+
+@dataclass(frozen=True, slots=True)
+class RecordFields:
+    """Fields of records, and the columns into which they are decoded."""
+
+    names: Collection[str]
+    """The fields to decode."""
+    columns: pa.Schema
+    """Arrow types of the result."""
+    normalise: Callable[[pa.RecordBatch, Any], pa.RecordBatch]
+    """Converts decoded fields to `columns`, which do not depend on their writer's Avro schema (the second argument)."""
+
+    def converted(self, batch: pa.RecordBatch, avro: Any, context: str) -> pa.RecordBatch:
+        """Converts decoded fields. Raises CorruptFileError."""
+        try:
+            return self.normalise(batch, avro)
+        except pa.ArrowException as error:  # a damaged schema with other field names or types
+            raise CorruptFileError(
+                f"Cannot read {context}: its schema is not that of a metadata table; {error}"
+            ) from error
+
+
+NO_FIELDS: Final = RecordFields((), pa.schema([]), lambda batch, _: batch.select([]))
+"""For records of which only the keys matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,16 +298,9 @@ def struct_member(record: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
     return pc.struct_field(record, name).cast(kind) if known else pa.nulls(len(record), kind)
 
 
-def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, normalise: Normalise) -> RecordVersions:
-    """Decodes the parts as versions of records.
-
-    Args:
-        columns: fields of the records to decode.
-        empty: schema of the result of `normalise`.
-
-    Raises:
-        CorruptFileError: records contradict their schema.
-    """
+def assemble(parts: Sequence[Part], fields: RecordFields) -> RecordVersions:
+    """Decodes fields of the parts as versions of records. Raises CorruptFileError if records contradict their
+    schema."""
     parts = [part for part in parts if len(part.keys)]
     tables: list[pa.Table] = []
     positions: list[npt.NDArray[np.int64]] = []
@@ -294,9 +309,9 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
     for part in parts:
         count = len(part.keys)
         if part.rows is not None:
-            kept = part.rows.select([name for name in part.rows.schema.names if name in columns])
+            kept = part.rows.select([name for name in part.rows.schema.names if name in fields.names])
             avro = _parsed_schema(part.schema, part.context)[0]
-            tables.append(pa.Table.from_batches([_normalised_batch(normalise, kept, avro, part.context)]))
+            tables.append(pa.Table.from_batches([fields.converted(kept, avro, part.context)]))
             positions.append(np.arange(start, start + count, dtype=np.int64))
         elif part.values is not None:
             by_schema.setdefault(part.schema, []).append((part, start))
@@ -307,27 +322,20 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
         avro, record = _parsed_schema(schema, context)
         values = pa.concat_arrays([part.values for part, _ in members])
         batches = [
-            _normalised_batch(normalise, batch, avro, context)
-            for batch in decode_values(values, record, columns, context=context)
+            fields.converted(batch, avro, context)
+            for batch in decode_values(values, record, fields.names, context=context)
         ]
-        tables.append(pa.Table.from_batches(batches, empty))
+        tables.append(pa.Table.from_batches(batches, fields.columns))
         positions.extend(np.arange(index, index + len(part.keys), dtype=np.int64) for part, index in members)
-    fields = pa.concat_tables(tables) if tables else empty.empty_table()
+    decoded = pa.concat_tables(tables) if tables else fields.columns.empty_table()
     places = np.concatenate(positions) if positions else np.zeros(0, np.int64)
     rows = np.full(start, -1, np.int64)
     rows[places] = np.arange(len(places))
     deleted = rows < 0
     keys = pa.concat_arrays([part.keys for part in parts]) if parts else pa.array([], pa.string())
     groups = [np.full(len(part.keys), part.group, np.int32) for part in parts]
-    taken = fields.take(pa.array(rows, mask=deleted)) if len(rows) else fields
+    taken = decoded.take(pa.array(rows, mask=deleted)) if len(rows) else decoded
     return RecordVersions(keys, np.concatenate(groups) if groups else np.zeros(0, np.int32), deleted, taken)
-
-
-def _normalised_batch(normalise: Normalise, batch: pa.RecordBatch, avro: Any, context: str) -> pa.RecordBatch:
-    try:
-        return normalise(batch, avro)
-    except pa.ArrowException as error:  # a damaged schema with other field names or types
-        raise CorruptFileError(f"Cannot read {context}: its schema is not that of a metadata table; {error}") from error
 
 
 def _parsed_schema(schema: str, context: str) -> tuple[Any, Record]:

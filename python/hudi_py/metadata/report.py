@@ -10,6 +10,7 @@ import pyarrow as pa
 from hudi_py.errors import TableNotFoundError
 from hudi_py.metadata.files import read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS
+from hudi_py.metadata.records import RecordFields
 from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
 from hudi_py.schema import conform
 from hudi_py.timeline.state import TableState
@@ -113,7 +114,7 @@ def metadata_report(state: TableState) -> pa.Table:
     tables = [_file_rows(metadata)]
     for partition in sorted(metadata.partitions):
         if partition != FILES:
-            versions = metadata.records(partition, _PAYLOAD.names, _PAYLOAD, _conform_payload)
+            versions = metadata.records(partition, RecordFields(_PAYLOAD.names, _PAYLOAD, _conform_payload))
             rows = pa.array(versions.newest())
             payload = versions.fields.take(rows)
             tables.append(payload.add_column(0, METADATA_SCHEMA.field(0), versions.keys.take(rows)))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.metadata.keys import column_id, column_stats_key, partition_stats_key
-from hudi_py.metadata.records import RecordVersions, payload_field, struct_member
+from hudi_py.metadata.records import RecordFields, RecordVersions, payload_field, struct_member
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 
 FIELD: Final = "ColumnStatsMetadata"
@@ -131,14 +131,14 @@ def column_records(metadata: MetadataTable, columns: Iterable[str] | None = None
         columns: top-level columns; None: all.
     """
     prefixes = None if columns is None else [column_id(column) for column in columns]
-    versions = metadata.records(COLUMN_STATS, [FIELD], _SCHEMA, normalise, prefixes=prefixes)
+    versions = metadata.records(COLUMN_STATS, _RANGE_FIELDS, prefixes=prefixes)
     return list(fold(versions).values())
 
 
 def _read_ranges(
     metadata: MetadataTable, partition: str, columns: Mapping[str, pa.DataType], places: Mapping[str, tuple[str, ...]]
 ) -> dict[str, ColumnRange]:
-    versions = metadata.records(partition, [FIELD], _SCHEMA, normalise, keys=places)
+    versions = metadata.records(partition, _RANGE_FIELDS, keys=places)
     result: dict[str, ColumnRange] = {}
     for key, record in fold(versions).items():
         column = places[key][0]
@@ -317,6 +317,9 @@ def normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
         pc.struct_field(record, ["valueType", "additionalInfo"]) if nested else pa.nulls(len(record), pa.string()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+
+_RANGE_FIELDS: Final = RecordFields([FIELD], _SCHEMA, normalise)
 
 
 def wrapper_names(avro: Any) -> list[str]:

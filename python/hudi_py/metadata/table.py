@@ -6,7 +6,7 @@ It is a merge-on-read table of HFiles below `.hoodie/metadata`, whose partitions
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,8 +19,9 @@ from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.keys import file_groups
 from hudi_py.metadata.records import (
     ALL,
+    NO_FIELDS,
     KeySelection,
-    Normalise,
+    RecordFields,
     RecordVersions,
     Stamps,
     assemble,
@@ -149,9 +150,7 @@ class MetadataTable:
     def records(
         self,
         partition: str,
-        columns: Collection[str],
-        empty: pa.Schema,
-        normalise: Normalise,
+        fields: RecordFields,
         *,
         keys: Iterable[str] | None = None,
         prefixes: Iterable[str] | None = None,
@@ -165,7 +164,6 @@ class MetadataTable:
             hashed: for keys or prefixes whose file group is not determined by the key itself, the text to hash;
                 None: prefixes are looked up in every file group.
             group_prefix: only file groups whose ids have this prefix, see `file_groups`.
-            columns, empty, normalise: see `assemble`.
 
         Raises:
             CorruptFileError, UnsupportedTableError, FileNotFoundError: see `read_parts`.
@@ -194,7 +192,7 @@ class MetadataTable:
             number = len(tasks)
         stamps = None if self.storage.is_local else self._stamps([partition])
         parts = read_parts(self.storage, tasks, self._committed, stamps)
-        return assemble(parts, columns, empty, normalise)
+        return assemble(parts, fields)
 
     def logged_keys(self, partition: str) -> pa.Array:
         """Returns the distinct keys of the records in a partition's logs, deleted ones included. Raises as
@@ -202,7 +200,7 @@ class MetadataTable:
         slices = [slice_ for versions in self.file_groups(partition).values() for slice_ in versions]
         tasks = [(number, replace(slice_, base_file=None), ALL) for number, slice_ in enumerate(slices)]
         parts = read_parts(self.storage, tasks, self._committed)
-        return assemble(parts, (), pa.schema([]), lambda batch, _: batch.select([])).keys.unique()
+        return assemble(parts, NO_FIELDS).keys.unique()
 
     def every_file(self, read: Callable[[MetadataTable], dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
         """Returns the result of `read` on the `files` partition, computed once for all users of the same view and the
@@ -217,9 +215,7 @@ class MetadataTable:
     def standing_records(
         self,
         partition: str,
-        columns: Collection[str],
-        empty: pa.Schema,
-        normalise: Normalise,
+        fields: RecordFields,
         keys: Sequence[str],
         resets: Callable[[RecordVersions], npt.NDArray[np.bool_]],
     ) -> RecordVersions:
@@ -236,10 +232,10 @@ class MetadataTable:
         tasks = [(at, slice_, KeySelection(prefixes=tuple(sorted(keys)))) for at, slice_ in enumerate(groups)]
         stamps = None if self.storage.is_local else self._stamps([partition])
         parts, is_whole = read_newest_parts(self.storage, tasks, self._committed, len(keys), stamps)
-        versions = assemble(parts, columns, empty, normalise)
+        versions = assemble(parts, fields)
         if is_whole or resets(versions)[versions.is_last()].all():
             return versions
-        return self.records(partition, columns, empty, normalise, prefixes=keys)
+        return self.records(partition, fields, prefixes=keys)
 
     def file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
         """Returns the newest slices of a partition's file groups in order of their numbers, by the prefix of their ids.

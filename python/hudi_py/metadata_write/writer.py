@@ -200,17 +200,15 @@ class MetadataTableWriter:
         own_view = own_view_for_write(session.storage, own.state(own_timeline))
         building = fed(session.at(config), timeline, own)
         config = building_only(config, building)
-        written: dict[str, bytes] = {}
         source = self._without_outdated(self._table_source(session.at(config), timeline, change, own_view))
         try:
-            own_timeline = write_delta(
+            own_timeline, written = write_delta(
                 own,
                 own_view,
                 change.instant,
                 self._changed_records(source, change),
                 new_groups=self.options.get(indexes_config.RECORD_INDEX_MIN_GROUPS),
                 building=building,
-                written=written,
             )
         except CorruptFileError as error:
             if own.storage.uri not in str(error):

@@ -16,7 +16,7 @@ from hudi_py.services.descriptor import AfterCommitRule
 from hudi_py.services.registry import AFTER_COMMIT
 from hudi_py.storage import Storage
 from hudi_py.transaction.protocols import Committed, MetadataWriter
-from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.session import TableSession, WriteTarget
 
 _log = logging.getLogger(__name__)
 
@@ -54,14 +54,8 @@ class InlineServices:
             HudiError: a service failed, and `hoodie.fail.writes.on.inline.table.service.exception` is true.
         """
         progress = Progress.on_terminal("table services")
-        context = ServiceContext.of(
-            session.storage,
-            self.options,
-            self.metadata,
-            config=session.config,
-            storage_options=session.storage_options,
-            progress=progress,
-        )
+        target = WriteTarget(session.storage, self.options.with_storage(session.storage_options), self.metadata)
+        context = ServiceContext.of(target, config=session.config, progress=progress)
         if not context.options.get(services_config.ENABLED):
             return ()
         done: list[str] = []

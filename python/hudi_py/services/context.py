@@ -18,13 +18,11 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import write_threads
-from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import check_writable
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import consistent
-from hudi_py.transaction.session import LockedTable, TableSession
+from hudi_py.transaction.session import LockedTable, TableSession, WriteTarget
 from hudi_py.view import FileSystemView, load_view
 
 _log = logging.getLogger(__name__)
@@ -79,31 +77,26 @@ class ServiceContext:
     @classmethod
     def of(
         cls,
-        storage: Storage,
-        options: Options,
-        metadata: MetadataWriter,
+        target: WriteTarget,
         *,
         config: TableConfig | None = None,
-        storage_options: Mapping[str, str] | None = None,
         progress: Progress | None = None,
-        clock: InstantClock | None = None,
         any_version: bool = False,
     ) -> ServiceContext:
-        """Returns the context for options. For the other arguments see `TableSession.of`.
+        """Returns the context of a call.
 
         Args:
+            config: see `WriteTarget.session`.
             any_version: whether tables whose version can only be read are taken.
 
         Raises:
             TableNotFoundError: there is no table.
             UnsupportedTableError: the table's version can only be read, unless `any_version` is set.
         """
-        session = TableSession.of(
-            storage, options, metadata, config=config, clock=clock, storage_options=storage_options
-        )
+        session = target.session(config)
         if not any_version:
             check_writable(session.config)
-        return cls(session, with_own_settings(options, session.config), progress or Progress.silent())
+        return cls(session, with_own_settings(target.options, session.config), progress or Progress.silent())
 
     @property
     def storage(self) -> Storage:

@@ -21,6 +21,7 @@ from hudi_py.services.registry import SERVICES, check_call
 from hudi_py.storage import open_storage
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.write.exchange import PARCELS
 
 __all__ = [
@@ -57,15 +58,8 @@ class ServiceCall:
     """Further arguments of the service."""
 
     def context(self) -> ServiceContext:
-        storage_options = self.options.for_storage()
-        storage = open_storage(self.path, storage_options)
-        return ServiceContext.of(
-            storage,
-            self.options,
-            self.metadata,
-            storage_options=storage_options,
-            any_version=SERVICES[self.name].any_version,
-        )
+        target = WriteTarget(open_storage(self.path, self.options.for_storage()), self.options, self.metadata)
+        return ServiceContext.of(target, any_version=SERVICES[self.name].any_version)
 
     @property
     def planned(self) -> AnyService[ServiceReport]:

@@ -21,8 +21,8 @@ from hudi_py.services.compaction import CompactionReport
 from hudi_py.services.compaction.service import COMPACTION
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import Due, Service
-from hudi_py.services.indexing.service import INDEXING, IndexingReport
-from hudi_py.services.log_compaction.service import LOG_COMPACTION
+from hudi_py.services.indexing import INDEXING, IndexingReport
+from hudi_py.services.log_compaction import LOG_COMPACTION
 from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.service import AnyService, Preview, Report, ServiceReport, pending_instants, run, run_all
 from hudi_py.services.planned.unschedule import UnscheduleReport

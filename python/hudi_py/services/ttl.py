@@ -28,12 +28,12 @@ from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.commits import InstantRange, read_commits
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.times import epoch_ms, format_instant, is_special
+from hudi_py.transaction.action import OperationResult
 from hudi_py.transaction.partition_metafile import creation_time
-from hudi_py.transaction.planned import NothingToDoError, begin_planned
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operations.overwrite import groups_to_delete
-from hudi_py.write.result import OperationResult
+from hudi_py.write.retry import NothingToDoError, begin_planned
 from hudi_py.write.settings import WriteSettings, settings_as_stored
 
 _SERVICE: Final = "ttl"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, ConflictError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Names of this form match none of Java's patterns of instants, base, log, marker and metadata files, nor ours
 TEMPORARY_PREFIX = ".hudi_py-"
 TEMPORARY_SUFFIX = ".tmp"
+_COPIED_AT_ONCE = 8 << 20
 _SCRATCH = re.compile(r"(^|/)\.hoodie/(\.hudi_py|\.heartbeat)/")
 _LOCK = re.compile(r"(^|/)\.hoodie/lock($|\.broken\.)")
 
@@ -174,15 +175,32 @@ def clean_path(path: str) -> str:
     return "/".join(parts)
 
 
-def walk_folders(storage: Storage, path: str) -> Iterator[FileInfo]:
-    """Implements `Storage.walk` for a storage that lists one folder at a time."""
-    folders = [clean_path(path)]
-    while folders:
-        for info in storage.list(folders.pop()):
-            if info.is_dir:
-                folders.append(info.path)
-            else:
-                yield info
+def copy_file(
+    source: Storage, path: str, target: Storage, to: str, size: int, wrote: Callable[[int], object] | None = None
+) -> None:
+    """Copies the first `size` bytes of a file, in pieces, also to another storage.
+
+    Args:
+        wrote: called with the number of bytes of each piece.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ConflictError: it is shorter.
+    """
+    copied = 0
+    with target.open_output(to) as sink:
+        while copied < size:
+            piece = source.read_range(path, copied, min(_COPIED_AT_ONCE, size - copied))
+            if not piece:
+                break
+            sink.write(piece)
+            copied += len(piece)
+            if wrote is not None:
+                wrote(len(piece))
+        if copied != size:
+            raise ConflictError(
+                f"Cannot copy {source.uri}/{path}: it has {copied} bytes, and was listed with {size}", path=path
+            )
 
 
 def is_hidden_by_storage(name: str) -> bool:

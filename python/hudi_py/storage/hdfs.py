@@ -33,9 +33,9 @@ from hudi_py.storage.base import (
     exists,
     is_hidden_by_storage,
     missing,
-    walk_folders,
 )
 from hudi_py.storage.libhdfs import FileStatus, NameNode, UnansweredError, failure
+from hudi_py.storage.tree import walk_folders
 
 HDFS_SCHEMES: Final = frozenset({"hdfs", "viewfs"})
 _BUFFER_BYTES: Final = 1 << 20

@@ -39,9 +39,9 @@ from hudi_py.storage.base import (
     is_lock,
     is_scratch,
     missing,
-    walk_folders,
 )
 from hudi_py.storage.flushing import Unflushed, flush_descriptor
+from hudi_py.storage.tree import walk_folders
 
 # Error numbers of file systems without hard links
 _NO_LINKS = frozenset(

@@ -1,10 +1,10 @@
-"""Lists the folders below a root."""
+"""Lists folders and files below a root."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from hudi_py.storage.base import FileInfo, Storage
+from hudi_py.storage.base import FileInfo, Storage, clean_path
 from hudi_py.storage.threads import when_remote
 
 
@@ -27,3 +27,14 @@ def list_folders(
             below += descend(folder, children)
             yield folder, children
         level = below
+
+
+def folders_among(_: str, children: Sequence[FileInfo]) -> list[str]:
+    """Returns the paths of the folders in a folder, for `list_folders` to descend into all of them."""
+    return [info.path for info in children if info.is_dir]
+
+
+def walk_folders(storage: Storage, path: str) -> Iterator[FileInfo]:
+    """Implements `Storage.walk` for a storage that lists one folder at a time."""
+    for _, children in list_folders(storage, folders_among, clean_path(path)):
+        yield from (info for info in children if not info.is_dir)

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 
 from hudi_py.config import compaction as compaction_config
 from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError, TableNotFoundError, first_line
-from hudi_py.interop.catalogs.listing import LISTED, catalog_tables
 from hudi_py.interop.metrics import Reporter
 from hudi_py.metadata_write.maintenance.rebuild import rebuild
 from hudi_py.model.words import counted
@@ -28,7 +27,7 @@ from hudi_py.storage import Storage, StrPath, path_text, plain_uri
 from hudi_py.storage.metered import Meter, StoppedError
 from hudi_py.storage.threads import REQUESTS
 from hudi_py.tending.budget import UNLIMITED, Budget, Cost, Ledger
-from hudi_py.tending.places import Place, find_tables
+from hudi_py.tending.places import LISTED, Place, catalog_tables, find_tables
 from hudi_py.tending.report import (
     BUSY,
     DONE,

@@ -30,7 +30,7 @@ from hudi_py.tending.report import DUE, LEFT, TendedService, TendedTable
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.table.support import read_only_reason
 
 _log = logging.getLogger(__name__)
@@ -181,9 +181,7 @@ def _survey_table(place: Place, around: Surroundings, storage: Storage) -> Surve
     options = _table_options(around, place)
     if not config.metadata_partitions and not options.given(indexes_config.METADATA_ENABLE):
         options = options.replace({indexes_config.METADATA_ENABLE: "false"})  # a run never creates a metadata table
-    context = ServiceContext.of(
-        storage, options, metadata_writer(options), config=config, storage_options=around.storage_options
-    )
+    context = ServiceContext.of(service_target(storage, options, around.storage_options), config=config)
     state = context.state()
     services, remarks = [], list[str]()
     for result in _examine_services(context, state, around.services):

@@ -23,14 +23,15 @@ from hudi_py.storage import Storage
 from hudi_py.storage.local import check_folders
 from hudi_py.timeline.clean_records import CleanPlan, decode_clean_plan
 from hudi_py.timeline.clustering_records import ClusteringPlan, decode_clustering_plan
-from hudi_py.timeline.index_records import IndexPlan, decode_index_plan
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.plans import (
     CompactionPlan,
     FileGroup,
+    IndexPlan,
     RestorePlan,
     RollbackPlan,
     decode_compaction_plan,
+    decode_index_plan,
     decode_restore_plan,
     decode_rollback_plan,
 )

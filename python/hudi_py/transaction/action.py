@@ -6,18 +6,34 @@ files, then their records in the metadata table. Maintenance follows, and its fa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hudi_py.errors import ConfigError
+from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.storage.base import ConditionalStorage
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.instants import begin, complete, remove_pending, request
+from hudi_py.transaction.instants import InstantFiles
 from hudi_py.transaction.metadata_drop import warn_dropped
 from hudi_py.transaction.protocols import MetadataUpdate, TableChange
 from hudi_py.transaction.session import LockedTable
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """The part of an operation that is left to commit."""
+
+    stats: Sequence[WriteStat]
+    """One for each file written."""
+    replaced: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The file groups that the commit replaces, by partition path."""
+    relied_on: Sequence[str] = ()
+    """Partitions of the metadata table that it has read. They must exist until its commit: where files are gone
+    already, keys would be considered new."""
+    knows_keys: bool = False
+    """Whether it has looked its keys up in all partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +66,10 @@ class LockedAction:
         return self.table.timeline.layout
 
     @property
+    def files(self) -> InstantFiles:
+        return InstantFiles(self.table.storage, self.layout, self.instant, self.action)
+
+    @property
     def completed(self) -> Instant | None:
         """The instant if it is completed."""
         instant = self.table.timeline.find(self.instant, self.action)
@@ -69,15 +89,15 @@ class LockedAction:
 
     def request(self, content: bytes) -> None:
         """Stores the plan. Raises ConflictError if the instant was requested with another plan."""
-        request(self.table.storage, self.layout, self.instant, self.action, content)
+        self.files.request(content)
 
     def begin(self, content: bytes = b"", *, requested: bool = False) -> None:
-        """Moves the action to inflight, see `instants.begin`."""
-        begin(self.table.storage, self.layout, self.instant, self.action, content, requested=requested)
+        """Moves the action to inflight, see `InstantFiles.begin`."""
+        self.files.begin(content, requested=requested)
 
     def remove(self) -> None:
         """Deletes the files of the pending action. Idempotent."""
-        remove_pending(self.table.storage, self.layout, self.instant, self.action)
+        self.files.remove_pending()
 
     def complete(
         self, content: bytes, change: TableChange | None, *, in_between: Callable[[], None] | None = None
@@ -107,7 +127,7 @@ class LockedAction:
         if session.settings.optimistic and session.layout.has_completion_times:
             session.clock.wait_skew()  # moves the next writer's clock past it, as Apache Hudi's writers expect
         self.table.lock.check()
-        done = complete(session.storage, session.layout, self.instant, self.action, completion, content)
+        done = InstantFiles(session.storage, session.layout, self.instant, self.action).complete(completion, content)
         timeline = timeline.plus(done)
         update.maintain(timeline)
         warn_dropped(session.config, update.dropped)

@@ -28,7 +28,7 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import CommitResult, LockedAction
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts import WriteScope
-from hudi_py.transaction.instants import revert
+from hudi_py.transaction.instants import InstantFiles
 from hudi_py.transaction.markers import read_markers
 from hudi_py.transaction.owner.claim import (
     Attempt,
@@ -304,7 +304,7 @@ def undo_attempt(storage: Storage, layout: Layout, instant: InstantTime, action:
     remove_unreported(storage, instant, set())
     if action is Action.CLUSTERING:
         remove_buckets(storage, instant)
-    revert(storage, layout, instant, action)
+    InstantFiles(storage, layout, instant, action).revert()
     forget_write(storage, instant)
 
 

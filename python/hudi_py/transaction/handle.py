@@ -17,7 +17,7 @@ from hudi_py.timeline.timeline import Pin
 from hudi_py.transaction.conflicts import ConflictPolicy
 from hudi_py.transaction.locks import LockProvider
 from hudi_py.transaction.owner.identity import WriterIdentity
-from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.transaction.settings import TransactionSettings
@@ -97,6 +97,8 @@ class TransactionHandle:
     """Updates the metadata table as part of the commit, or drops it."""
     locks: LockProvider
     conflicts: ConflictPolicy
+    after: tuple[AfterCommit, ...] = ()
+    """The steps after the commit, which run in its process."""
     pending: frozenset[InstantTime] = frozenset()
     """Requested times of the writes and table services that were pending when the write was planned."""
 
@@ -130,6 +132,7 @@ def new_handle(
         metadata=session.metadata,
         locks=session.locks,
         conflicts=session.conflicts,
+        after=session.after,
         pending=frozenset(other.time for other in table.timeline.pending if other.action.comparable in WRITE_ACTIONS),
     )
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from hudi_py.errors import ConfigError
 from hudi_py.model.layout import PARTITION_METAFILE
 from hudi_py.model.names import PartitionPath, folders_above, join_path
+from hudi_py.storage.tree import folders_among, list_folders
 
 if TYPE_CHECKING:
     from hudi_py.model.properties import TableConfig
@@ -74,14 +75,11 @@ def check_not_nested(storage: Storage, config: TableConfig, partition: str) -> N
     if not config.partition_fields or config.url_encoded:
         return  # encoded values have no slashes
     for outer in folders_above(partition):
-        if _is_partition(storage, config, outer):
+        if storage.stat(_metafile_path(config, outer)) is not None:
             raise nested_error(storage.uri, outer, partition, new=partition)
-    folders = [info.path for info in storage.list(partition) if info.is_dir]
-    while folders:
-        inner = next((folder for folder in folders if _is_partition(storage, config, folder)), None)
-        if inner is not None:
-            raise nested_error(storage.uri, partition, inner, new=partition)
-        folders = [info.path for folder in folders for info in storage.list(folder) if info.is_dir]
+    for folder, children in list_folders(storage, folders_among, partition):
+        if folder != partition and _metafile_path(config, folder) in {info.path for info in children}:
+            raise nested_error(storage.uri, partition, folder, new=partition)
 
 
 def nested_error(uri: str, outer: str, inner: str, *, new: str) -> ConfigError:
@@ -93,5 +91,5 @@ def nested_error(uri: str, outer: str, inner: str, *, new: str) -> ConfigError:
     )
 
 
-def _is_partition(storage: Storage, config: TableConfig, path: str) -> bool:
-    return storage.stat(partition_metafile(config, path, "")[0]) is not None
+def _metafile_path(config: TableConfig, partition: str) -> str:
+    return partition_metafile(config, partition, "")[0]

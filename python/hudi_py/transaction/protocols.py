@@ -3,7 +3,7 @@ commit. Declared here, implemented in `metadata_write` and `services`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -259,8 +259,3 @@ class AfterCommit(Protocol):
         The session is the write's: only properties that no other process changes, such as the type, are reliable.
         """
         ...
-
-
-def run_after(after: Iterable[AfterCommit], session: TableSession, committed: Committed) -> tuple[str, ...]:
-    """Runs all steps after a commit, in order. Returns the names of those taken."""
-    return tuple(name for step in after for name in step.run(session, committed))

@@ -24,9 +24,9 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import BootstrapIndexes, TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.conflicts import ConflictPolicy, conflict_policy
-from hudi_py.transaction.locks import LockProvider, TableLock, table_lock
+from hudi_py.transaction.locks import LockProvider, TableLock, caller_holds_lock, table_lock
 from hudi_py.transaction.metadata_drop import DropMetadata
-from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView, StorageLister, load_view
 from hudi_py.view.bootstrap import check_sources
@@ -50,39 +50,10 @@ class TableSession:
     """Decides which actions of other writers prevent a write from completing."""
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     locks: LockProvider = table_lock
+    after: tuple[AfterCommit, ...] = ()
+    """The steps after each commit of a write, such as table services."""
     bootstrap: BootstrapIndexes = field(default_factory=dict, kw_only=True, repr=False)
     """See `TableState.bootstrap`."""
-
-    @classmethod
-    def of(
-        cls,
-        storage: Storage,
-        options: Options,
-        metadata: MetadataWriter | None = None,
-        *,
-        config: TableConfig | None = None,
-        clock: InstantClock | None = None,
-        storage_options: Mapping[str, str] | None = None,
-    ) -> TableSession:
-        """Opens a session for actions with these options. For the other arguments see `open`.
-
-        Args:
-            metadata: by default, actions that would outdate the metadata table drop it.
-            storage_options: options of the storage besides those among `options`.
-
-        Raises:
-            ConfigError: options contradict each other.
-            TableNotFoundError: there is no table.
-        """
-        settings = TransactionSettings.of(options)
-        return cls.open(
-            storage,
-            metadata or DropMetadata(settings.get(DROP_INDEXES)),
-            config=config,
-            settings=settings,
-            clock=clock,
-            storage_options=options.for_storage(storage_options),
-        )
 
     @classmethod
     def open(
@@ -132,8 +103,9 @@ class TableSession:
         return replace(self, config=config)
 
     def timeline(self, *, locked: bool = False) -> Timeline:
-        """Reads the current active timeline; for `locked` see `load_timeline`."""
-        return load_timeline(self.storage, self.config, self.zone, locked=locked)
+        """Reads the current active timeline; for `locked` see `load_timeline`. The callers of some sessions, such as
+        those of metadata tables, always hold the lock."""
+        return load_timeline(self.storage, self.config, self.zone, locked=locked or self.locks is caller_holds_lock)
 
     def state(self, timeline: Timeline | None = None) -> TableState:
         """Returns the table with a timeline, by default the current one."""
@@ -180,8 +152,59 @@ class TableSession:
             self.storage.sync()  # flushes writes that no completed file follows, such as the removal of a plan
         _log.debug("unlocked %s after %.3f s", self.storage.uri, time.monotonic() - locked)
 
+    def run_after(self, committed: Committed) -> tuple[str, ...]:
+        """Runs the steps after a commit, in order. Returns the names of those taken."""
+        return tuple(name for step in self.after for name in step.run(self, committed))
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("a TableSession belongs to its process and may hold credentials; it cannot be pickled")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WriteTarget:
+    """A table that a call changes, which need not exist yet: where it is, the options of the call, and what each commit
+    does besides its own files. Belongs to one process, like a session."""
+
+    storage: Storage
+    options: Options
+    """With those of the storage."""
+    metadata: MetadataWriter | None = None
+    """Records each action in the metadata table; None: actions that would outdate it drop it."""
+    after: tuple[AfterCommit, ...] = ()
+    """See `TableSession.after`."""
+    clock: InstantClock | None = field(default=None, kw_only=True)
+    """None: a clock in the table's time zone."""
+
+    @property
+    def durable(self) -> Storage:
+        """The storage, which flushes written files to disk if the options say so."""
+        return with_durability(self.storage, self.options.get(DURABLE))
+
+    def check(self, config: TableConfig) -> None:
+        """Refuses a table on which a step after each commit would fail. Raises as `AfterCommit.check`."""
+        for step in self.after:
+            step.check(config)
+
+    def session(self, config: TableConfig | None = None) -> TableSession:
+        """Opens a session of the table.
+
+        Args:
+            config: the properties; by default they are read now.
+
+        Raises:
+            ConfigError: options contradict each other.
+            TableNotFoundError, UnsupportedTableError: as `TableSession.open`.
+        """
+        settings = TransactionSettings.of(self.options)
+        session = TableSession.open(
+            self.storage,
+            self.metadata or DropMetadata(settings.get(DROP_INDEXES)),
+            config=config,
+            settings=settings,
+            clock=self.clock,
+            storage_options=self.options.for_storage(),
+        )
+        return replace(session, after=self.after) if self.after else session
 
 
 @dataclass(frozen=True, slots=True, eq=False)

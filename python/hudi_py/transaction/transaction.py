@@ -8,7 +8,7 @@ on a `TransactionHandle`, a small frozen value. Every process that takes part at
         permit = tx.publication.permit_base_file(partition, file_id, write_token, merges=False)
         ... write storage file permit.temp_path ...
         tx.publication.publish(permit)
-    WriteTransaction.attach(handle, storage_options).commit(stats, schema_json=...)         # one process
+    WriteTransaction.attach(handle, storage_options).commit(written, schema_json=...)       # one process
 
 A single-process writer uses `with WriteTransaction.begin(...) as tx: ...; tx.commit(...)`.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
 
@@ -26,7 +26,7 @@ from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError, HudiError, RolledBackError
 from hudi_py.file_stats.sidecar import Sidecar, release_sidecars
 from hudi_py.metadata.table import checked_view
-from hudi_py.model.commit import CommitMetadata, WriteStat
+from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.layout import ARCHIVE, stage_folder
 from hudi_py.model.names import PartitionPath, nested_partitions
@@ -39,12 +39,12 @@ from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_req
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import SCHEMA_KEY
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.action import CommitResult
+from hudi_py.transaction.action import CommitResult, OperationResult
 from hudi_py.transaction.attempt import RunningAction
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts import WriteScope, completed_since
 from hudi_py.transaction.conflicts.early import EarlyDetection
-from hudi_py.transaction.conflicts.seen import check_seen
+from hudi_py.transaction.conflicts.policy import check_seen
 from hudi_py.transaction.handle import TransactionHandle, check_not_recreated, new_handle, note_first_commit, prepared
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.markers import read_markers
@@ -170,7 +170,7 @@ class WriteTransaction(RunningAction):
             clock=clock or handle.settings.clock(handle.config, handle.zone),
             storage_options=storage_options,
         )
-        return cls(replace(session, locks=handle.locks, conflicts=handle.conflicts), handle)
+        return cls(replace(session, locks=handle.locks, conflicts=handle.conflicts, after=handle.after), handle)
 
     # -- the writer's view ----------------------------------------------------------------------------------------
 
@@ -268,39 +268,34 @@ class WriteTransaction(RunningAction):
 
     def commit(
         self,
-        stats: Sequence[WriteStat],
+        written: OperationResult,
         *,
         schema_json: str,
-        replaced: Mapping[str, Sequence[str]] | None = None,
         extra: Mapping[str, str] | None = None,
-        relied_on: Sequence[str] = (),
         ids: ColumnIds | None = None,
-        knows_keys: bool = False,
     ) -> CommitResult:
-        """Publishes the write: `stats` name all of its files; others, from abandoned attempts, are removed.
+        """Publishes the write: `written` names all of its files; others, from abandoned attempts, are removed.
 
-        `schema_json`: Avro record without meta columns. `replaced`: partition path to replaced file ids
-        (replacecommits). `extra` goes to `extraMetadata`. `relied_on`: partitions of the metadata table that the write
-        has read. `ids`: of the columns, if the table's schema evolves on read. `knows_keys`: see `TableChange`.
-        Idempotent: committing a published write again returns its times.
+        `schema_json`: Avro record without meta columns. `extra` goes to `extraMetadata`. `ids`: of the columns, if the
+        table's schema evolves on read. Idempotent: committing a published write again returns its times.
 
         Raises:
             ConflictError: another write, or a table service on the same file groups, came since the plan, or a
-                partition in `relied_on` has been dropped. The write is still pending: call `abort`.
+                partition in `OperationResult.relied_on` has been dropped. The write is still pending: call `abort`.
             RolledBackError: the write was rolled back, or its heartbeat expired.
             LockError: the lock could not be acquired in time.
             ConfigError: one new partition lies in another. Call `abort`.
         """
-        for outer, inner in nested_partitions(stat.partition_path for stat in stats):
+        for outer, inner in nested_partitions(stat.partition_path for stat in written.stats):
             # of tasks that each knew only one of them
             self.check_nested(outer, inner)
         ids = None if ids is None else ids.of_write(self.instant)
         schemas = {SCHEMA_KEY: schema_json} if ids is None else ids.extra(schema_json)
         metadata = CommitMetadata(
             operation=self.handle.operation,
-            stats=tuple(stats),
+            stats=tuple(written.stats),
             extra={**(extra or {}), **schemas},
-            replaced={partition: tuple(ids) for partition, ids in (replaced or {}).items()},
+            replaced={partition: tuple(ids) for partition, ids in written.replaced.items()},
         )
         with self._mutex:
             beating = self._heartbeat.running
@@ -314,7 +309,7 @@ class WriteTransaction(RunningAction):
                     with contextlib.suppress(RolledBackError):  # checked under the lock
                         self._heartbeat.start()
                 with self.session.locked(f"commit the write {self.instant}") as table:
-                    done = self._commit_locked(table, metadata, relied_on, ids, knows_keys)
+                    done = self._commit_locked(table, metadata, written, ids)
             except BaseException as error:
                 if done is None or not isinstance(error, OSError):
                     if not beating:
@@ -432,9 +427,8 @@ class WriteTransaction(RunningAction):
         self,
         table: LockedTable,
         metadata: CommitMetadata,
-        relied_on: Sequence[str],
+        written: OperationResult,
         ids: ColumnIds | None,
-        knows_keys: bool,
     ) -> CommitResult:
         """Commits under the table lock."""
         completed = self._lock_action(table).completed
@@ -457,12 +451,12 @@ class WriteTransaction(RunningAction):
             metadata = replace(
                 metadata, extra={**metadata.extra, **({SCHEMA_KEY: schema} if ids is None else ids.extra(schema))}
             )
-        gone = dropped_meanwhile(self.instant, self.config, table.config, relied_on)
+        gone = dropped_meanwhile(self.instant, self.config, table.config, written.relied_on)
         if gone is not None:
             raise gone
         # by the current properties: another engine may have created or dropped indexes since the write began
         handle.metadata.check(table.session)
-        knows_keys = knows_keys and not completed_since(timeline, scope)
+        knows_keys = written.knows_keys and not completed_since(timeline, scope)
         done = self._publish_attempt(table, metadata, sidecars=self.sidecars, ids=ids, knows_keys=knows_keys)
         _log_commit(self.storage.uri, self.instant, metadata)
         note_first_commit(table, self.instant)

@@ -6,10 +6,10 @@ Implements `hudi_py.write` and the methods of `Table`, on an open storage and re
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -21,21 +21,18 @@ from hudi_py.model.layout import PROPERTIES
 from hudi_py.model.operation import BOOTSTRAP, Operation
 from hudi_py.model.properties import FIRST_WRITE, TableConfig
 from hudi_py.progress import Progress
-from hudi_py.storage import Storage, with_durability
-from hudi_py.timeline.clock import InstantClock
+from hudi_py.storage import Storage
 from hudi_py.timeline.properties import create_table_config, load_table_config, make_table_folders
 from hudi_py.transaction.locks import NO_ACCESS
 from hudi_py.transaction.owner.identity import process_identity
-from hudi_py.transaction.planned import begin_planned
-from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
-from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.protocols import Committed
+from hudi_py.transaction.session import TableSession, WriteTarget
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operation import deleted_partitions, effective_operation, operation_on
 from hudi_py.write.operations import run_operation
 from hudi_py.write.result import WriteResult, result_of
-from hudi_py.write.retry import redo_on_conflict, replayable_batches
+from hudi_py.write.retry import begin_planned, redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
 from hudi_py.write.rows.keygen import key_generator
 from hudi_py.write.settings import WriteSettings, new_table_schema, write_settings
@@ -46,32 +43,42 @@ from hudi_py.write.table.support import check_writable
 _TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
 
+ColumnNames: TypeAlias = str | list[str] | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableArguments:
+    """The arguments of `write`, `create_table` and `bootstrap` that are options of a table."""
+
+    record_key: ColumnNames | None = None
+    partition_by: ColumnNames | None = None
+    ordering_by: ColumnNames | None = None
+    table_type: str | None = None
+    """`cow`, `mor`, or Apache Hudi's names for them."""
+    table_version: int | None = None
+
+
 def write_options(
     options: Mapping[str, object] | None = None,
+    arguments: TableArguments = TableArguments(),
     *,
-    record_key: str | list[str] | tuple[str, ...] | None = None,
-    partition_by: str | list[str] | tuple[str, ...] | None = None,
-    ordering_by: str | list[str] | tuple[str, ...] | None = None,
-    table_type: str | None = None,
-    table_version: int | None = None,
     problems: Problems | None = None,
 ) -> Options:
-    """Resolves the options of a write, with the keywords of `write` and `create_table` among them.
-
-    `table_type` takes `cow` and `mor` as well. `problems` collects the errors, which the caller raises; None: they are
-    raised.
+    """Resolves the options of a write, with arguments among them. `problems` collects the errors, which the caller
+    raises; None: they are raised.
 
     Raises:
         ConfigError: an option is unknown, not valid or refused, or a keyword contradicts it.
     """
     several = Problems() if problems is None else problems
     resolved = Options.resolve(options, Scope.WRITE, problems=several)
+    kind = arguments.table_type
     keywords: list[tuple[str, Option[Any], object]] = [
-        ("record_key", table_config.RECORD_KEY, record_key),
-        ("partition_by", table_config.PARTITION_PATH, partition_by),
-        ("ordering_by", table_config.ORDERING, ordering_by),
-        ("table_type", table_config.TABLE_TYPE, _TABLE_TYPES.get(str(table_type).lower(), table_type)),
-        ("table_version", table_config.TABLE_VERSION, table_version),
+        ("record_key", table_config.RECORD_KEY, arguments.record_key),
+        ("partition_by", table_config.PARTITION_PATH, arguments.partition_by),
+        ("ordering_by", table_config.ORDERING, arguments.ordering_by),
+        ("table_type", table_config.TABLE_TYPE, _TABLE_TYPES.get(str(kind).lower(), kind)),
+        ("table_version", table_config.TABLE_VERSION, arguments.table_version),
     ]
     changes: dict[Option[Any], str] = {}
     for keyword, option, given in keywords:
@@ -129,25 +136,12 @@ def create_empty_table(storage: Storage, schema: pa.Schema, options: Options) ->
     return config
 
 
-def write_rows(
-    storage: Storage,
-    data: Any,
-    operation: str | Operation | None,
-    options: Options,
-    *,
-    metadata: MetadataWriter | None = None,
-    after: Sequence[AfterCommit] = (),
-    storage_options: Mapping[str, str] | None = None,
-    clock: InstantClock | None = None,
-) -> WriteResult:
+def write_rows(target: WriteTarget, data: Any, operation: str | Operation | None = None) -> WriteResult:
     """Writes data as one commit; creates the table if there is none.
 
     Args:
         data: see `read_input`.
-        metadata: maintains the metadata table; None: drops it.
-        after: runs after the commit, such as table services.
         operation: a value of `hoodie.datasource.write.operation`; None: as the options say, by default `upsert`.
-        storage_options: passed to tasks, which open the storage themselves.
 
     An empty input makes an empty commit, as Apache Hudi does, unless `hoodie.allow.empty.commit=false`.
 
@@ -156,20 +150,18 @@ def write_rows(
         ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
         ConflictError: another write is pending, or completed meanwhile.
     """
-    storage = with_durability(storage, options.get(write_config.DURABLE))
+    storage, options = target.durable, target.options
     kind = effective_operation(parse_operation(operation, options), options)
     existing = existing_table(storage)
     source = read_input(data)
-    first = FirstWrite.of(process_identity(), TransactionSettings.of(options), storage_options)
+    first = FirstWrite.of(process_identity(), options)
 
     def written(existing: TableConfig | None) -> WriteResult:
-        config = open_or_create(storage, existing, source, kind, options, after, first)
+        config = open_or_create(target, existing, source, kind, first)
         with first.taken_back(storage, config):
-            session = TableSession.of(
-                storage, options, metadata, config=config, clock=clock, storage_options=storage_options
-            )
+            session = target.session(config)
             done, committed = _write_with_retries(session, source, operation_on(config, kind), options)
-        return done if committed is None else replace(done, services=run_after(after, session, committed))
+        return done if committed is None else replace(done, services=session.run_after(committed))
 
     try:
         return written(existing)
@@ -269,12 +261,10 @@ def table_config_at(storage: Storage) -> TableConfig | None:
 
 
 def open_or_create(
-    storage: Storage,
+    target: WriteTarget,
     existing: TableConfig | None,
     rows: Input | pa.Schema,
     operation: Operation,
-    options: Options,
-    after: Sequence[AfterCommit],
     first: FirstWrite,
 ) -> TableConfig:
     """Returns the table to write to, and creates it if there is none. Refuses what it can before that.
@@ -282,7 +272,6 @@ def open_or_create(
     Args:
         existing: from `existing_table`.
         rows: rows of the write, or their normalised schema.
-        after: runs after the commit.
         first: the write, if it creates the table.
 
     Raises:
@@ -290,6 +279,7 @@ def open_or_create(
         ConfigError: options contradict the table or each other.
         SchemaMismatchError, UnsupportedTableError: the table cannot have such columns or services.
     """
+    storage, options = target.durable, target.options
     if existing is not None and FIRST_WRITE in existing.properties and operation.takes_whole_rows:
         wanted = table_properties(named_options(storage, options))
         existing = None if first.remove_if_dead(storage, existing, wanted) else existing
@@ -301,15 +291,13 @@ def open_or_create(
         named = named_options(storage, options)
         planned = TableConfig(table_properties(named))
         schema = new_table_schema(planned, rows.schema if isinstance(rows, Input) else rows, options)
-        for service in after:
-            service.check(planned)
+        target.check(planned)
         if isinstance(rows, Input):
             check_rows(rows, schema, key_generator(planned, schema.avro, options=options))
         config, _ = create_table(storage, named, first.mark)
         return config
     check_options(existing, options)
-    for step in after:
-        step.check(existing)
+    target.check(existing)
     return existing
 
 

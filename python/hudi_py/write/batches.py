@@ -8,11 +8,9 @@ from dataclasses import replace
 from hudi_py.config import Options
 from hudi_py.config import incremental as incremental_config
 from hudi_py.errors import ConflictError, LockError
-from hudi_py.storage import open_for_write
 from hudi_py.transaction.owner.claim import holder
-from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.rollback import rollback_instant
-from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.write.api import existing_table
 from hudi_py.write.distributed import DistributedWrite
 from hudi_py.write.retry import redo_on_conflict
@@ -65,13 +63,13 @@ def for_batch(write: DistributedWrite, batch: Batch) -> DistributedWrite:
     return replace(write, handle=replace(write.handle, conflicts=conflicts), extra=(*write.extra, *batch.extra.items()))
 
 
-def abort_stream(path: str, options: Options, stream: str, metadata: MetadataWriter) -> None:
+def abort_stream(target: WriteTarget, stream: str) -> None:
     """Rolls back what a batch of a query left pending, for a process that does not have its plan."""
-    storage = open_for_write(path, options)
+    storage = target.durable
     config = existing_table(storage)
     if config is None:
         return
-    session = TableSession.of(storage, options, metadata, config=config)
+    session = target.session(config)
     with session.locked("roll a batch back") as table:
         for instant in table.plans.writes:
             owner = holder(storage, session.layout, instant.time, instant.action)

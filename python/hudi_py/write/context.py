@@ -16,7 +16,7 @@ from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.arrays import numbered
-from hudi_py.formats.base.files import FileLayout
+from hudi_py.formats.base.parquet_writer import FileLayout
 from hudi_py.formats.base.rows import with_repeated
 from hudi_py.formats.hudi_types import shared_names
 from hudi_py.formats.keys.bloom import BloomConfig
@@ -26,12 +26,12 @@ from hudi_py.model.operation import Operation
 from hudi_py.progress import Progress
 from hudi_py.schema import META_FIELDS, RECORD_KEY, StoredRows, with_meta
 from hudi_py.schema.meta import avro_with_meta, compact_json
-from hudi_py.transaction.action import CommitResult
+from hudi_py.transaction.action import CommitResult, OperationResult
 from hudi_py.transaction.attempt import RunningAction
 from hudi_py.transaction.protocols import Committed
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.index import open_buckets
-from hudi_py.write.result import OperationResult, WriteResult, log_schema_changes, result_of
+from hudi_py.write.result import WriteResult, log_schema_changes, result_of
 from hudi_py.write.rows import KeyedRows
 from hudi_py.write.settings import WriteSettings
 
@@ -78,26 +78,36 @@ class NestingCheck:
                     self._transaction.check_nested(outer, inner)
 
 
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """How an action writes base files."""
+
+    stored: StoredRows
+    """Which columns the files have."""
+    schema: pa.Schema
+    """Columns of the table."""
+    avro: Mapping[str, Any]
+    """The same as an Avro record."""
+    bloom: BloomConfig | None
+    layout: FileLayout
+
+
 class FileContext:
     """State that the base files share which one process writes under an action. Methods are thread-safe."""
 
     def __init__(
         self,
         action: RunningAction,
-        stored: StoredRows,
-        schema: pa.Schema,
-        avro: Mapping[str, Any],
+        files: FileSettings,
         *,
-        bloom: BloomConfig | None,
-        layout: FileLayout,
         task: TaskId | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Creates the context. `schema`, `avro`: the columns of the table."""
+        stored, schema, avro = files.stored, files.schema, files.avro
         self.action = action
         self.stored = stored
-        self.bloom = bloom
-        self.layout = layout
+        self.bloom = files.bloom
+        self.layout = files.layout
         self.task = task or TaskId()
         self.progress = progress or Progress.silent()
         own = compact_json(stored.own_avro(avro))
@@ -191,16 +201,9 @@ class WriteContext(FileContext):
         task: TaskId | None = None,
         progress: Progress | None = None,
     ) -> None:
-        super().__init__(
-            transaction,
-            settings.stored,
-            settings.schema.arrow,
-            settings.schema.avro,
-            bloom=settings.bloom,
-            layout=settings.layout,
-            task=task,
-            progress=progress,
-        )
+        schema = settings.schema
+        files = FileSettings(settings.stored, schema.arrow, schema.avro, settings.bloom, settings.layout)
+        super().__init__(transaction, files, task=task, progress=progress)
         self.transaction = transaction
         self.settings = settings
         index = settings.index.buckets
@@ -272,13 +275,7 @@ class WriteContext(FileContext):
         `WriteTransaction.commit`."""
         self.progress.phase("committing")
         done = self.transaction.commit(
-            written.stats,
-            schema_json=self.settings.stored_avro_json,
-            replaced=written.replaced or None,
-            extra=extra,
-            relied_on=written.relied_on,
-            ids=self.settings.schema.ids,
-            knows_keys=written.knows_keys,
+            written, schema_json=self.settings.stored_avro_json, extra=extra, ids=self.settings.schema.ids
         )
         if self.buckets is not None:
             self.buckets.after_commit()

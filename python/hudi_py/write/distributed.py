@@ -23,13 +23,11 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.layout import SOURCES
 from hudi_py.model.operation import Operation
 from hudi_py.read.partition import path_values
-from hudi_py.storage import open_for_write
 from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.identity import process_identity
-from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
-from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.protocols import Committed
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create, parse_operation
 from hudi_py.write.context import TaskId, WriteContext
@@ -81,8 +79,6 @@ class DistributedWrite:
     """The normalised schema of the rows, without meta columns."""
     extra: tuple[tuple[str, str], ...]
     """Extra metadata of the commit."""
-    after: tuple[AfterCommit, ...] = ()
-    """Runs after the commit in the same process, such as table services."""
     stream: str | None = None
     """The identifier of the streaming query that writes a batch."""
     last: Batch | None = None
@@ -130,12 +126,9 @@ class TaskResult:
 
 
 def plan_write(
-    path: str,
-    options: Options,
+    target: WriteTarget,
     schema: pa.Schema,
     *,
-    metadata: MetadataWriter,
-    after: tuple[AfterCommit, ...] = (),
     overwrite: bool = False,
     owner_pid: int | None = None,
     stream: str | None = None,
@@ -144,8 +137,6 @@ def plan_write(
 
     Args:
         schema: the columns of the rows that tasks will get.
-        metadata: maintains the metadata table.
-        after: runs after the commit, such as table services.
         overwrite: whether the rows replace those of the table.
         owner_pid: the process whose end ends the write; None: unknown.
         stream: the identifier of the streaming query that writes a batch; see `for_batch`.
@@ -155,23 +146,23 @@ def plan_write(
         ConfigError: options contradict the table or each other.
         SchemaMismatchError, UnsupportedTableError, ConflictError, LockError: as `write_rows`.
     """
+    options = target.options
     check_many_processes(options)
     requested = effective_operation(parse_operation(None, options), options)
     if overwrite and not requested.takes_whole_rows:
         raise ConfigError(
-            f"Cannot write to {path} with mode overwrite and {options.name_of(write_config.OPERATION)} = "
+            f"Cannot write to {target.storage.uri} with mode overwrite and {options.name_of(write_config.OPERATION)} = "
             f"'{requested.value}'; use mode append"
         )
     operation = _overwrite_operation(requested, options) if overwrite else requested
     incoming = normalise_schema(schema)
-    storage = open_for_write(path, options)
-    transaction_settings = TransactionSettings.of(options)
+    storage = target.durable
     owner = None if owner_pid is None else process_identity(owner_pid)
-    first = FirstWrite.of(owner, transaction_settings, options.for_storage())
-    config = open_or_create(storage, existing_table(storage), incoming, operation, options, after, first)
+    first = FirstWrite.of(owner, options)
+    config = open_or_create(target, existing_table(storage), incoming, operation, first)
     operation = operation_on(config, operation)
     with first.taken_back(storage, config):
-        session = TableSession.of(storage, options, metadata, config=config)
+        session = target.session(config)
         handle = WriteTransaction.plan(
             session,
             action=operation.action(config),
@@ -189,7 +180,6 @@ def plan_write(
         operation,
         incoming,
         extra=tuple(options.commit_metadata.items()),
-        after=after,
         stream=stream,
         last=None if stream is None else last_batch(storage, seen.timeline, stream),
         first=replace(first, storage_options=None) if first.made(config) else None,
@@ -298,7 +288,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
                 transaction.abort()
             except (HudiError, OSError) as error:  # the rows are committed: an error would make the caller write again
                 _log.warning("the replaced write %s is rolled back by the next write: %s", transaction.instant, error)
-    return replace(done, retries=retried, services=run_after(write.after, transaction.session, committed))
+    return replace(done, retries=retried, services=transaction.session.run_after(committed))
 
 
 def _retry_commit(

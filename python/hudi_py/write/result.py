@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hudi_py.errors import ConfigError
@@ -15,21 +15,6 @@ from hudi_py.model.words import Spoken, counted, show_bytes
 from hudi_py.write.table.evolution import SchemaChange
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class OperationResult:
-    """The part of an operation that is left to commit."""
-
-    stats: Sequence[WriteStat]
-    """One for each file written."""
-    replaced: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The file groups that the commit replaces, by partition path."""
-    relied_on: Sequence[str] = ()
-    """Partitions of the metadata table that it has read. They must exist until its commit: where files are gone
-    already, keys would be considered new."""
-    knows_keys: bool = False
-    """Whether it has looked its keys up in all partitions."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -12,12 +12,11 @@ from hudi_py.model.instant import Action
 from hudi_py.progress import Progress
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
-from hudi_py.transaction.action import CommitResult
-from hudi_py.transaction.planned import begin_planned
+from hudi_py.transaction.action import CommitResult, OperationResult
 from hudi_py.transaction.session import TableSession
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
-from hudi_py.write.result import OperationResult
+from hudi_py.write.retry import begin_planned
 from hudi_py.write.settings import WriteSettings
 
 _PLANS = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT)

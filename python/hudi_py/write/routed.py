@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from hudi_py.config import Options
 from hudi_py.config import write as write_config
 from hudi_py.errors import first_line
-from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.write import routing
 from hudi_py.write.api import parse_operation
 from hudi_py.write.batches import BatchCommittedError, for_batch, given_batch
@@ -50,22 +49,14 @@ class RoutedPlan:
     """A message that the table already contains this batch of a stream; None if it does not."""
 
 
-def plan_routed(
-    path: str,
-    operation: str,
-    options: Options,
-    schema: pa.Schema,
-    *,
-    metadata: MetadataWriter,
-    after: tuple[AfterCommit, ...] = (),
-    owner_pid: int | None = None,
-) -> RoutedPlan:
+def plan_routed(target: WriteTarget, operation: str, schema: pa.Schema, *, owner_pid: int | None = None) -> RoutedPlan:
     """Plans a write as `plan_write` does. Raises its errors, and ConfigError if the option of the operation has another
     value."""
-    options = options.replace({write_config.OPERATION: parse_operation(operation, options).value})
+    kind = parse_operation(operation, target.options)
+    options = target.options.replace({write_config.OPERATION: kind.value})
     batch, committed = given_batch(options), None
     stream = None if batch is None else batch.identifier
-    write = plan_write(path, options, schema, metadata=metadata, after=after, owner_pid=owner_pid, stream=stream)
+    write = plan_write(replace(target, options=options), schema, owner_pid=owner_pid, stream=stream)
     if batch is not None:
         try:
             write = for_batch(write, batch)

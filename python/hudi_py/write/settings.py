@@ -13,8 +13,8 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
-from hudi_py.formats.base.files import FileLayout, iter_base_batches
-from hudi_py.formats.base.parquet_writer import Pages
+from hudi_py.formats.base.files import iter_base_batches
+from hudi_py.formats.base.parquet_writer import FileLayout, Pages
 from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.merge import MergeSettings, merge_settings
 from hudi_py.model.operation import Operation

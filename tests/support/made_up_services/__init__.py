@@ -177,7 +177,7 @@ def announcements() -> Iterator[list[list[str]]]:
     results: list[list[str]] = []
 
     @contextlib.contextmanager
-    def announced(storage: Any, options: Any, storage_options: Any = None) -> Iterator[None]:
+    def announced(storage: Any, options: Any) -> Iterator[None]:
         before = _completed(storage.uri)
         yield
         new = _completed(storage.uri)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -15,7 +14,6 @@ from hudi_py.model.names import PartitionPath, new_file_id
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.slices.reader import SliceReader
 from hudi_py.read.split import Split
-from hudi_py.schema import StoredRows
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, Service, Step, schedule_step
@@ -96,11 +94,7 @@ class Freshening(RewritingService[ClusteringPlan, ClusteringGroup, RewriteSettin
         assert settings is not None
         files = FileContext(
             planned.running,
-            StoredRows.of(planned.work.attempt.config),
-            settings.schema,
-            json.loads(settings.avro_json),
-            bloom=settings.bloom,
-            layout=settings.layout,
+            settings.files(planned.work.attempt.config),
             task=task,
             progress=context.progress,
         )

@@ -14,7 +14,7 @@ from hudi_py.config import write as write_config
 from hudi_py.config.docs import options_page
 from hudi_py.config.options import ALL, HONOURED
 from hudi_py.errors import ConfigError
-from hudi_py.write.api import write_options
+from hudi_py.write.api import TableArguments, write_options
 
 
 def resolve(given: dict[str, object], scope: Scope = Scope.WRITE) -> Options:
@@ -338,10 +338,7 @@ def test_arguments_are_reported_with_options() -> None:
     with pytest.raises(ConfigError) as refused:
         write_options(
             {"hoodie.table.nam": "t", "hoodie.datasource.write.partitionpath.field": "p"},
-            record_key=7.5,  # type: ignore[arg-type]
-            partition_by="q",
-            table_type="cows",
-            table_version=7,
+            TableArguments(record_key=7.5, partition_by="q", table_type="cows", table_version=7),
         )
     message = str(refused.value)
     assert message.startswith("5 options are not valid: (1) Unknown option hoodie.table.nam: did you mean")

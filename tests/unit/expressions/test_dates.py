@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.expressions.dates import DateRule
-from hudi_py.expressions.dates.parsing import DateParser
-from hudi_py.expressions.dates.printing import DatePrinter
+from hudi_py.expressions.dates.patterns import DateParser, DatePrinter
 
 PREFIX = "hoodie.keygen.timebased."
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).parent.joinpath("data", "dates.json").read_text())

@@ -19,7 +19,7 @@ from hudi_py.errors import SchemaMismatchError
 from hudi_py.file_stats.columns import IndexedColumn, ValueType, indexed_columns
 from hudi_py.file_stats.footers import footer_ranges, written_ranges
 from hudi_py.file_stats.ranges import ColumnRanges, column_ranges, promoted, widest
-from hudi_py.formats.base.parquet_writer import BaseFileWriter
+from hudi_py.formats.base.parquet_writer import BaseFileWriter, FileLayout
 from hudi_py.storage.memory import MemoryStorage
 
 D = decimal.Decimal
@@ -294,7 +294,9 @@ def test_ranges_of_a_file_as_it_is_written() -> None:
         "fs", pa.array([{"y": NAN}, {"y": 1.0}, None], pa.struct([("y", pa.float64())]))
     )
     asked = [*COLUMNS[:-1], IndexedColumn("long", ValueType.STRING), IndexedColumn("fs.y", ValueType.DOUBLE)]
-    with BaseFileWriter(storage, "t/a.parquet", data.schema, "{}", bloom=None, row_group_bytes=100) as writer:
+    with BaseFileWriter(
+        storage, "t/a.parquet", data.schema, "{}", bloom=None, layout=FileLayout(row_group_bytes=100)
+    ) as writer:
         writer.write(data)
         summary = writer.close()
     assert summary.metadata is not None

@@ -11,6 +11,7 @@ import pytest
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.hfile import HFileWriter, read_hfile, write_hfile
+from hudi_py.formats.hfile.writer import CREATED
 from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.formats.log import BlockType, read_blocks, read_content
 from hudi_py.storage import LocalStorage
@@ -43,14 +44,13 @@ def test_the_bytes_are_those_of_apache_hudi(name: str, tmp_path: Path) -> None:
         for data, base in contents:
             file = read_hfile(data)
             entries = file.scan()
-            (created,) = struct.unpack(">q", file.info["hfile.CREATE_TIME_TS"])
+            (created,) = struct.unpack(">q", file.info[CREATED])
             assert data == write_hfile(
                 entries.keys,
                 entries.values,
                 schema_json=file.schema or "",
                 bloom=BLOOM if base else None,
-                min_max=base,
-                created_ms=created,
+                info={CREATED: struct.pack(">q", created)},
             )
     assert files
     assert log_blocks
@@ -68,8 +68,7 @@ def test_batches_of_any_size_make_the_same_file(compression: str, block_bytes: i
             compression=compression,  # type: ignore[arg-type]
             block_bytes=block_bytes,
             bloom=BLOOM,
-            min_max=True,
-            created_ms=7,
+            info={CREATED: struct.pack(">q", 7)},
         )
         for at in range(0, len(ENTRIES), step):
             writer.add(*arrays(ENTRIES[at : at + step]))
@@ -104,7 +103,7 @@ def test_slices_of_arrays_and_texts_are_taken() -> None:
 @pytest.mark.parametrize("bloom", [None, BLOOM])
 def test_a_file_without_entries(bloom: BloomConfig | None) -> None:
     none = pa.array([], pa.binary())
-    file = read_hfile(write_hfile(none, none, schema_json='"bytes"', bloom=bloom, min_max=bloom is not None))
+    file = read_hfile(write_hfile(none, none, schema_json='"bytes"', bloom=bloom))
     assert len(file.scan()) == file.num_entries == 0
     assert file.schema == '"bytes"'
     assert file.info["hfile.LASTKEY"] == b""

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
-from hudi_py.formats.base.files import FileLayout, base_writer, iter_base_batches, open_base_file, read_footer
+from hudi_py.formats.base.files import base_writer, iter_base_batches, open_base_file, read_footer
+from hudi_py.formats.base.parquet_writer import FileLayout
 from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.storage import MemoryStorage
 

@@ -21,7 +21,14 @@ from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import arrow_schema, avro_schema
 from hudi_py.formats.base.files import open_base_file
 from hudi_py.formats.base.orc import AVRO_SCHEMA, OrcBaseFile, open_orc
-from hudi_py.formats.base.orc_writer import CODECS, MAX_TAIL_BYTES, OrcFileWriter, readable_stripes, tail_with_pairs
+from hudi_py.formats.base.orc_writer import (
+    CODECS,
+    MAX_TAIL_BYTES,
+    OrcFileWriter,
+    OrcLayout,
+    readable_stripes,
+    tail_with_pairs,
+)
 from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.storage import MemoryStorage
 
@@ -68,7 +75,7 @@ def read(storage: MemoryStorage, zone: str = "UTC", name: str = "a.orc") -> pa.T
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_rows_and_footer(codec: str) -> None:
-    storage = written(bloom=SMALL, codec=codec.upper())
+    storage = written(bloom=SMALL, layout=OrcLayout(codec.upper()))
     rows = read(storage)
     assert rows.schema.equals(ROWS.schema)
     assert rows.to_pylist() == ROWS.to_pylist()
@@ -83,7 +90,7 @@ def test_rows_and_footer(codec: str) -> None:
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "+05:30"])
 def test_timestamps_are_those_of_the_zone(zone: str) -> None:
-    storage = written(zone=zone)
+    storage = written(layout=OrcLayout(zone=zone))
     assert read(storage, zone).to_pylist() == ROWS.to_pylist()
     with open_orc(storage, "a.orc") as file:
         wall = file.read(columns=["t"])["t"][0].as_py()
@@ -99,9 +106,12 @@ def test_an_hour_that_occurs_twice_is_refused() -> None:
         assert read(written(rows, avro)).to_pylist() == rows.to_pylist()
         if twice:
             with pytest.raises(UnsupportedTableError, match=r"2024-10-27 02:30:00.*occurs twice.*TZ=UTC"):
-                written(rows, avro, zone="Europe/Berlin")
+                written(rows, avro, layout=OrcLayout(zone="Europe/Berlin"))
         else:
-            assert read(written(rows, avro, zone="Europe/Berlin"), "Europe/Berlin").to_pylist() == rows.to_pylist()
+            assert (
+                read(written(rows, avro, layout=OrcLayout(zone="Europe/Berlin")), "Europe/Berlin").to_pylist()
+                == rows.to_pylist()
+            )
 
 
 def test_a_timestamp_that_cannot_be_read_back_is_refused() -> None:
@@ -156,7 +166,7 @@ def test_what_orc_cannot_hold_is_refused() -> None:
     with pytest.raises(UnsupportedTableError, match="column 'u'.*union of several types"):
         written(rows, {"type": "record", "name": "r", "fields": [union]})
     with pytest.raises(ConfigError, match="'lzo'.*zlib, snappy, zstd, lz4, none"):
-        written(codec="lzo")
+        written(layout=OrcLayout("lzo"))
 
 
 def test_an_empty_file() -> None:
@@ -200,7 +210,12 @@ def test_stripes_are_written_as_they_fill() -> None:
     rows = pa.table({"k": [rnd.randbytes(20).hex() for _ in range(40_000)], "n": range(40_000)})
     storage = Streamed("written")
     writer = OrcFileWriter(
-        storage, "a.orc", rows.schema, json.dumps(avro_schema(rows.schema, "r", "n")), bloom=None, stripe_bytes=200_000
+        storage,
+        "a.orc",
+        rows.schema,
+        json.dumps(avro_schema(rows.schema, "r", "n")),
+        bloom=None,
+        layout=OrcLayout(stripe_bytes=200_000),
     )
     with writer:
         for at in range(0, rows.num_rows, 4_000):
@@ -229,7 +244,9 @@ def test_stripes_that_can_be_read_are_kept() -> None:
     rows = pa.table({"n": range(20_000), "k": [rnd.randbytes(20).hex() for _ in range(20_000)]})
     storage = MemoryStorage("written")
     avro = avro_schema(rows.schema, "r", "n")
-    with OrcFileWriter(storage, "a.orc", rows.schema, json.dumps(avro), bloom=None, stripe_bytes=65_536) as writer:
+    with OrcFileWriter(
+        storage, "a.orc", rows.schema, json.dumps(avro), bloom=None, layout=OrcLayout(stripe_bytes=65_536)
+    ) as writer:
         for at in range(0, rows.num_rows, 1_000):
             writer.write(rows.slice(at, 1_000))
     whole = bytearray(storage.read("a.orc"))
@@ -359,7 +376,9 @@ def test_any_rows_read_back(rows: pa.Table, cut: int, zone: str) -> None:
     avro = avro_schema(rows.schema, "r", "n")
     whole = rows.cast(arrow_schema(avro))
     storage = MemoryStorage("written")
-    with OrcFileWriter(storage, "a.orc", whole.schema, json.dumps(avro), bloom=None, zone=zone) as writer:
+    with OrcFileWriter(
+        storage, "a.orc", whole.schema, json.dumps(avro), bloom=None, layout=OrcLayout(zone=zone)
+    ) as writer:
         writer.write(whole.slice(0, cut))
         writer.write(whole.slice(cut))
     with OrcBaseFile(storage, "a.orc", zone) as file:

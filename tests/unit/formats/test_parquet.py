@@ -20,7 +20,7 @@ from hudi_py.formats.arrays import in_schema, numbered
 from hudi_py.formats.base.files import iter_base_batches, open_base_file, read_footer
 from hudi_py.formats.base.parquet import _damage_named as damage_named
 from hudi_py.formats.base.parquet import open_parquet
-from hudi_py.formats.base.parquet_writer import BaseFileWriter
+from hudi_py.formats.base.parquet_writer import BaseFileWriter, FileLayout
 from hudi_py.formats.base.reader import BaseFileFooter
 from hudi_py.formats.base.rows import least_and_greatest, with_repeated
 from hudi_py.formats.keys.bloom import SIMPLE, BloomConfig, BloomFilter
@@ -210,7 +210,7 @@ def test_keys_within_the_range_of_a_file(storage: Storage) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "SNAPPY", "zstd", "uncompressed"])
 def test_codecs(storage: Storage, codec: str) -> None:
-    path = written(storage, rows(["a"]), codec=codec)
+    path = written(storage, rows(["a"]), layout=FileLayout(codec))
     with open_parquet(storage, path) as file:
         assert file.metadata.row_group(0).column(0).compression == codec.upper()
     assert read(storage, path).num_rows == 1
@@ -218,7 +218,7 @@ def test_codecs(storage: Storage, codec: str) -> None:
 
 def test_wrong_options(storage: Storage) -> None:
     with pytest.raises(ConfigError, match=r"f\.parquet with the codec 'lzo'; supported: gzip"):
-        written(storage, rows(["a"]), path="f.parquet", codec="lzo")
+        written(storage, rows(["a"]), path="f.parquet", layout=FileLayout("lzo"))
     with pytest.raises(ConfigError, match="no column '_hoodie_record_key'"):
         written(storage, rows(["a"]).drop_columns("_hoodie_record_key"))
 
@@ -226,7 +226,9 @@ def test_wrong_options(storage: Storage) -> None:
 def test_memory_and_row_groups_are_bounded(storage: Storage) -> None:
     table = rows([f"key-{at:08}" for at in range(20_000)])
     size = table.cast(with_repeated(table.schema)).nbytes
-    with BaseFileWriter(storage, "big.parquet", table.schema, "{}", bloom=SMALL, row_group_bytes=size // 8) as writer:
+    with BaseFileWriter(
+        storage, "big.parquet", table.schema, "{}", bloom=SMALL, layout=FileLayout(row_group_bytes=size // 8)
+    ) as writer:
         sizes = [writer.bytes_written]
         for start in range(0, 20_000, 500):
             writer.write(table.slice(start, 500))
@@ -245,7 +247,9 @@ def test_memory_and_row_groups_are_bounded(storage: Storage) -> None:
     assert read(storage, "big.parquet", row_groups=[0]).equals(table.slice(0, first))
     assert read(storage, "big.parquet", row_groups=[1, groups - 1]).num_rows < 2 * first + 1
 
-    whole = BaseFileWriter(storage, "w.parquet", table.schema, "{}", bloom=None, row_group_bytes=size // 8)
+    whole = BaseFileWriter(
+        storage, "w.parquet", table.schema, "{}", bloom=None, layout=FileLayout(row_group_bytes=size // 8)
+    )
     whole.write(table)
     assert whole.close() == whole.close()
     with open_parquet(storage, "w.parquet") as file:
@@ -269,7 +273,7 @@ def test_repetitive_columns_are_plain_strings(storage: Storage) -> None:
     table = table.set_column(0, "_hoodie_commit_time", times)
     names = pa.array([None if at == 7 else "f" for at in range(count)])
     table = table.set_column(4, "_hoodie_file_name", names)
-    path = written(storage, table, row_group_bytes=100_000)
+    path = written(storage, table, layout=FileLayout(row_group_bytes=100_000))
     found = read(storage, path, batch_rows=300)
     assert found.equals(table)
     assert {field.type for field in found.schema} == {pa.string()}
@@ -292,7 +296,9 @@ def test_rows_are_matched_by_name_and_cast(storage: Storage) -> None:
 
 def test_a_failed_write_leaves_no_base_file(storage: Storage) -> None:
     def failing(table: pa.Table) -> None:
-        with BaseFileWriter(storage, "f.parquet", table.schema, "{}", bloom=SMALL, row_group_bytes=1) as writer:
+        with BaseFileWriter(
+            storage, "f.parquet", table.schema, "{}", bloom=SMALL, layout=FileLayout(row_group_bytes=1)
+        ) as writer:
             writer.write(table)
             raise RuntimeError("stop")
 
@@ -392,7 +398,7 @@ def test_columns_with_nan_have_no_bounds(storage: Storage, late: bool) -> None:
         l=pa.array([[1.0]] * count, pa.list_(pa.float64())),
         m=pa.array([[("a", 1.0)]] * count, pa.map_(pa.string(), pa.float64())),
     )
-    options: dict[str, Any] = {"bloom": SMALL, "codec": "snappy", "row_group_bytes": table.nbytes // 4}
+    options: dict[str, Any] = {"bloom": SMALL, "layout": FileLayout("snappy", table.nbytes // 4)}
     with BaseFileWriter(storage, "f.parquet", table.schema, '"avro"', **options) as writer:
         for start in range(0, count, 5):
             writer.write(table.slice(start, 5))

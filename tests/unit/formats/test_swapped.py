@@ -165,7 +165,7 @@ def test_a_log_of_another_partition(case: str, tmp_path: Path) -> None:
         with pytest.raises(CorruptFileError, match=TAKEN):
             reading()
     for limits in (ExaminationLimits(), ExaminationLimits(rows=0)):  # the comparison of keys notices it, too
-        found = diagnose(LocalStorage(str(one.parents[1])), with_environment=False, limits=limits)
+        found = diagnose(LocalStorage(str(one.parents[1])), limits=limits)
         assert {finding.partition for finding in found.of("files.corrupt")} == {"a", "b"}
 
 

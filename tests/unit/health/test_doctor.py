@@ -59,7 +59,7 @@ def ill(made: Callable[[int, str], Path], tmp_path: Path) -> Callable[[Fault, in
 
 def examine(path: Path, fault: Fault | None = None, **more: str) -> Diagnosis:
     options = {**(fault.options if fault else {}), **more}
-    return diagnose(open_storage(path), options, full=fault is not None and fault.full, with_environment=False)
+    return diagnose(open_storage(path), options, full=fault is not None and fault.full)
 
 
 def rows(path: Path) -> list[tuple[object, ...]]:
@@ -98,7 +98,7 @@ def test_a_fault_is_named(name: str, version: int, kind: str, ill: Callable[[Fau
 def test_a_healthy_table_has_no_findings(version: int, kind: str, made: Callable[[int, str], Path]) -> None:
     path = made(version, kind)
     for full in (False, True):
-        found = diagnose(open_storage(path), OPTIONS, full=full, with_environment=False)
+        found = diagnose(open_storage(path), OPTIONS, full=full)
         assert not found.findings, str(found)
         assert not found.skipped
         assert len(found.checked) == (4 if full else 3)
@@ -106,14 +106,14 @@ def test_a_healthy_table_has_no_findings(version: int, kind: str, made: Callable
 
 @pytest.mark.parametrize("name", cases([(name,) for name in load()], "golden tables and the doctor", 4))
 def test_golden_tables_are_as_healthy_as_they_should_be(name: str, golden: Extracted) -> None:
-    found = diagnose(open_storage(golden(name)), full=True, with_environment=False)
+    found = diagnose(open_storage(golden(name)), full=True)
     bad = {finding.code for finding in found.findings if finding.severity >= Severity.WARNING}
     assert bad == ILL.get(name, set()), str(found)
 
 
 @pytest.mark.parametrize("name", cases([(name,) for name in old.load()], "old tables and the doctor", 2))
 def test_old_tables_are_healthy(name: str, tmp_path: Path) -> None:
-    found = diagnose(open_storage(old.extract(name, tmp_path)), full=True, with_environment=False)
+    found = diagnose(open_storage(old.extract(name, tmp_path)), full=True)
     assert found.healthy, str(found)
     assert found.of("release.read_only")
     assert not found.of("metadata.unusable")
@@ -156,12 +156,12 @@ def test_no_damage_of_the_metadata_table_stops_it(
             if damage is not None:
                 victim.write_bytes(damage)
             for full in (False, True):
-                found = diagnose(open_storage(path), OPTIONS, full=full, with_environment=False)
+                found = diagnose(open_storage(path), OPTIONS, full=full)
                 assert not found.of("examination.stopped"), str(found)
                 if full:
                     assert not found.healthy, (victim.name, damage and len(damage))
             victim.write_bytes(whole)
-    assert diagnose(open_storage(path), OPTIONS, full=True, with_environment=False).healthy
+    assert diagnose(open_storage(path), OPTIONS, full=True).healthy
 
 
 def test_a_check_that_fails_is_a_finding_and_the_others_go_on(
@@ -177,7 +177,7 @@ def test_a_check_that_fails_is_a_finding_and_the_others_go_on(
     examination = importlib.import_module("hudi_py.health.diagnose")
     checks = tuple(check_clock if check.__name__ == "check_clock" else check for check in examination._OF_TIMELINE)
     monkeypatch.setattr(examination, "_OF_TIMELINE", checks)
-    found = diagnose(open_storage(path), OPTIONS, with_environment=False)
+    found = diagnose(open_storage(path), OPTIONS)
     (stopped,) = found.of("examination.stopped")
     assert stopped.what == "the examination of clock was stopped by an error: OverflowError: a date of the year 99999"
     assert found.of("files.missing")
@@ -188,7 +188,7 @@ def test_a_check_that_fails_is_a_finding_and_the_others_go_on(
 
     monkeypatch.setattr(examination, "_OF_TIMELINE", (check_length,))
     with pytest.raises(StorageError, match="cannot be reached"):
-        diagnose(open_storage(path), OPTIONS, with_environment=False)
+        diagnose(open_storage(path), OPTIONS)
     with pytest.raises(hudi_py.ConfigError):
         diagnose(open_storage(path), {"hoodie.keep.min.commits": "9", "hoodie.keep.max.commits": "3"})
 

@@ -38,7 +38,7 @@ def options_of(fault: Fault) -> dict[str, Any]:
 
 
 def examine(path: Path, *, full: bool = False) -> Diagnosis:
-    return diagnose(open_storage(path), OPTIONS, full=full, with_environment=False)
+    return diagnose(open_storage(path), OPTIONS, full=full)
 
 
 def planned(path: Path, fault: Fault) -> RepairPlan:

@@ -17,7 +17,7 @@ import hudi_py
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.base.parquet_writer import NAN_COLUMNS
 from hudi_py.interop.iceberg import publish
-from hudi_py.interop.iceberg.columns import evolve
+from hudi_py.interop.iceberg.columns import PublishedColumns, evolve
 from hudi_py.interop.iceberg.footers import Reading, counts_and_bounds, why_not_read
 from hudi_py.interop.iceberg.manifests import (
     ADDED,
@@ -40,7 +40,7 @@ KEYED: dict[str, Any] = {"record_key": "id", "ordering_by": "ts"}
 
 
 def columns(schema: pa.Schema, before: Any = (), last_id: int = 0, **properties: str) -> Any:
-    return evolve(schema, None, before=before, last_id=last_id, properties=properties, table="t")
+    return evolve(schema, None, PublishedColumns(before, last_id, properties), table="t")
 
 
 def ids(path: Path) -> dict[str, int]:

@@ -19,6 +19,7 @@ from hudi_py.errors import ConfigError, ConflictError, HudiError, UnsupportedTab
 from hudi_py.formats.log import HeaderKey, LogBlock, read_blocks
 from hudi_py.health.diagnose import diagnose
 from hudi_py.storage import Storage, open_storage
+from hudi_py.storage.base import copy_file
 from tests.support.choice import cases
 
 OPTIONS = {
@@ -65,7 +66,7 @@ def test_a_copy_is_a_table(tmp_path: Path, version: int, kind: str) -> None:
         assert (as_of is None) or done.as_of <= as_of
         files = [each for each in copy.rglob("*-0_*") if each.is_file() and ".hoodie" not in each.parts]
         assert sum(not each.name.endswith(".crc") for each in files) == done.num_files
-        found = diagnose(open_storage(copy), OPTIONS, full=True, with_environment=False)
+        found = diagnose(open_storage(copy), OPTIONS, full=True)
         assert found.healthy, str(found)
         if as_of is None:
             with pytest.raises(HudiError):  # the files of that time are not in the copy
@@ -200,10 +201,9 @@ def test_files_that_are_cleaned_meanwhile(tmp_path: Path, monkeypatch: pytest.Mo
 
     def cleaned(*given: Any) -> None:
         shutil.rmtree(path / "a")
-        original(*given)
+        copy_file(*given)
 
-    original = export._copy_file
-    monkeypatch.setattr(export, "_copy_file", cleaned)
+    monkeypatch.setattr(export, "copy_file", cleaned)
     with pytest.raises(ConflictError, match="was cleaned meanwhile; remove what is at"):
         hudi_py.open_table(str(path), options={**OPTIONS, "hoodie.py.write.threads": "1"}).export(tmp_path / "copy")
     assert not (tmp_path / "copy/.hoodie/hoodie.properties").exists()

@@ -19,8 +19,9 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.view import StorageLister
-from hudi_py.write.api import write_options, write_rows
+from hudi_py.write.api import TableArguments, write_options, write_rows
 from hudi_py.write.result import WriteResult
 
 QUICK = {
@@ -55,13 +56,15 @@ def write(
 ) -> WriteResult:
     resolved = write_options(
         {**QUICK, **(options or {})},
-        record_key="id",
-        partition_by="p" if partitioned else None,
-        ordering_by="ts",
-        table_type=kind,
-        table_version=version,
+        TableArguments(
+            record_key="id",
+            partition_by="p" if partitioned else None,
+            ordering_by="ts",
+            table_type=kind,
+            table_version=version,
+        ),
     )
-    return write_rows(storage, data, operation, resolved, metadata=writer(options))
+    return write_rows(WriteTarget(storage, resolved, writer(options)), data, operation)
 
 
 def writer(options: Mapping[str, str] | None = None) -> MetadataTableWriter:

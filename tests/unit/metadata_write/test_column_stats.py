@@ -49,6 +49,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import TableChange
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.view import FileSystemView, load_view
 from tests.support import kept_up
 from tests.support.choice import cases
@@ -169,7 +170,7 @@ def columns_of(storage: Storage, names: tuple[str, ...] = COLUMNS) -> tuple[Inde
 
 def context(storage: Storage, version: int, kind: str, given: dict[str, str]) -> ServiceContext:
     chosen = kept_up.options(version, kind, given)
-    return ServiceContext.of(storage, chosen, MetadataTableWriter(kept_up.options(9, "mor", given)))
+    return ServiceContext.of(WriteTarget(storage, chosen, MetadataTableWriter(kept_up.options(9, "mor", given))))
 
 
 @pytest.mark.parametrize(("version", "kind"), cases(product((6, 8, 9), ("cow", "mor")), "what files tell", 3))

@@ -23,12 +23,13 @@ from hudi_py.model.operation import Operation
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.action import OperationResult
 from hudi_py.transaction.conflicts import ConflictPolicy, SingleWriter
 from hudi_py.transaction.recovery.rollback import rollback_instant
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
-from hudi_py.write.api import write_options
+from hudi_py.write.api import TableArguments, write_options
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operations import run_operation
 from hudi_py.write.settings import write_settings
@@ -76,14 +77,14 @@ def pending(
     """An upsert whose files are written; it commits at the end of the block, unless it was rolled back."""
     given = {**memory_tables.QUICK, **(options or {})}
     session = session_of(storage, options or {}, cast(ConflictPolicy, Several()))
-    resolved = write_options(given, record_key="id", partition_by="p", ordering_by="ts")
+    resolved = write_options(given, TableArguments(record_key="id", partition_by="p", ordering_by="ts"))
     data = memory_tables.rows(ids, ts)
     action = Operation.UPSERT.action(session.config)
     transaction = WriteTransaction.begin(session, action=action, operation="UPSERT")
     settings = write_settings(transaction.view, data.schema, Operation.UPSERT, resolved)
     result = run_operation(WriteContext(transaction, settings), iter(data.to_batches()), Operation.UPSERT)
     yield transaction
-    transaction.commit(result.stats, schema_json=settings.schema.avro_json)
+    transaction.commit(OperationResult(result.stats), schema_json=settings.schema.avro_json)
 
 
 def roll_back(storage: MemoryStorage, instant: str) -> None:

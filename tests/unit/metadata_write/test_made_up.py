@@ -16,6 +16,7 @@ import hudi_py
 from hudi_py.config import Option, Options
 from hudi_py.errors import ConfigError
 from hudi_py.metadata.definitions import IndexDefinition, read_definitions
+from hudi_py.metadata.records import NO_FIELDS
 from hudi_py.metadata.table import open_metadata
 from hudi_py.metadata_write.encoding.records import SECONDARY_INDEX_RECORD, MetadataRecords, encode_values
 from hudi_py.metadata_write.partitions import registry
@@ -131,10 +132,7 @@ def stored(path: str, name: str) -> list[str]:
     metadata = open_metadata(load_state(LocalStorage(path)))
     assert metadata is not None
 
-    def nothing(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows)], names=["x"])
-
-    versions = metadata.records(name, ["key"], pa.schema([("x", pa.null())]), nothing)
+    versions = metadata.records(name, NO_FIELDS)
     return sorted(versions.keys.take(pa.array(versions.newest())).to_pylist())
 
 

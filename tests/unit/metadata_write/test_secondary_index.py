@@ -17,6 +17,7 @@ from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
 from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.keys import secondary_keys, secondary_texts
+from hudi_py.metadata.records import NO_FIELDS
 from hudi_py.metadata.table import open_metadata
 from hudi_py.metadata_write.partitions.secondary_index import changes_texts
 from hudi_py.metadata_write.table import beside
@@ -46,10 +47,7 @@ def entries(path: Path, name: str = "secondary_index_ix") -> list[str]:
     metadata = open_metadata(load_state(storage))
     assert metadata is not None
 
-    def nothing(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows)], names=["x"])
-
-    versions = metadata.records(name, ["key"], pa.schema([("x", pa.null())]), nothing)
+    versions = metadata.records(name, NO_FIELDS)
     return sorted(versions.keys.take(pa.array(versions.newest())).to_pylist())
 
 

@@ -20,8 +20,9 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.transaction.instants import request
+from hudi_py.transaction.instants import InstantFiles
 from hudi_py.transaction.protocols import NoMetadata
+from hudi_py.transaction.session import WriteTarget
 from tests.support.kept_up import check_listing, clock_of, maintain, options, own, own_instants, rows, write
 
 EAGER = {"hoodie.metadata.compact.max.delta.commits": "3"}
@@ -58,7 +59,7 @@ def test_a_table_that_is_written_to_keeps_its_metadata_table_small(
         write(storage, rows(range(turn % 3, turn % 3 + 6), turn), version=version, kind=kind, given=TIDY)
         check_listing(storage)
         # the metadata table keeps what is active in its table
-        archive_table(ServiceContext.of(storage, options(version, kind, TIDY), NoMetadata()))
+        archive_table(ServiceContext.of(WriteTarget(storage, options(version, kind, TIDY), NoMetadata())))
         seen.update(own_instants(storage))
     instants = own_instants(storage)
     assert all(instant.completed for instant in instants)
@@ -120,7 +121,7 @@ def test_version_6_waits_for_what_is_pending(storage: MemoryStorage) -> None:
     for turn in range(4):
         write(storage, rows(range(4), turn), version=6, given=EAGER, maintained=False)
     timeline = load_timeline(storage, load_table_config(storage))
-    request(storage, timeline.layout, timeline.write_completed[-1].time, Action.COMPACTION, b"plan")
+    InstantFiles(storage, timeline.layout, timeline.write_completed[-1].time, Action.COMPACTION).request(b"plan")
     assert maintain(storage, options_of(EAGER), clock_of(storage)) == []
     with pytest.raises(ConflictError, match="6 delta commits|5 delta commits|4 delta commits"):
         maintain(
@@ -241,7 +242,7 @@ def test_logs_are_compacted_among_themselves_where_the_options_ask_for_it(
     assert any(name.endswith(".compaction.requested") for name in seen)
     assert all(instant.completed for instant in own_instants(storage))
     chosen = options(version, kind, given)
-    context = ServiceContext.of(storage, chosen, NoMetadata(), clock=clock_of(storage))
+    context = ServiceContext.of(WriteTarget(storage, chosen, NoMetadata(), clock=clock_of(storage)))
     report = verify(context)
     assert report.ok, report
 

@@ -29,6 +29,7 @@ from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import timeline_of
 from hudi_py.timeline.times import add_ms
+from hudi_py.transaction.session import WriteTarget
 from tests.support.choice import cases
 from tests.support.hand_writes import java_pending
 from tests.support.sessions import session_of
@@ -61,7 +62,7 @@ def storage():
 
 def context(storage: Storage, options: dict[str, str]) -> ServiceContext:
     resolved = Options.resolve({"hoodie.time.generator.max_expected_clock_skew_ms": "20", **options}, defaults={})
-    return ServiceContext.of(storage, resolved, writer(options), clock=clock(storage))
+    return ServiceContext.of(WriteTarget(storage, resolved, writer(options), clock=clock(storage)))
 
 
 def check(storage: Storage, options: dict[str, str], expected: dict[int, int], *, loose: bool = False) -> None:

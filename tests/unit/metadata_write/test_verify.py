@@ -32,6 +32,7 @@ from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.instants import inflight_path
 from hudi_py.transaction.protocols import NoMetadata
+from hudi_py.transaction.session import WriteTarget
 from tests.golden import tables
 from tests.support.kept_up import clock_of, maintain, options, own, own_instants, rows, write
 from tests.support.renamed import renamed
@@ -56,7 +57,7 @@ def context(storage: Storage, given: dict[str, str] | None = None) -> ServiceCon
     version = load_table_config(storage).version
     chosen = options(version, "mor", {**EVERYTHING, **(given or {})})
     metadata = MetadataTableWriter(chosen)
-    return ServiceContext.of(storage, chosen, metadata, clock=clock_of(storage))
+    return ServiceContext.of(WriteTarget(storage, chosen, metadata, clock=clock_of(storage)))
 
 
 def found(report: VerifyReport) -> dict[str, tuple[int, int, int]]:
@@ -323,7 +324,7 @@ def test_a_partition_made_after_archiving_leaves_the_others_as_they_are(version:
     for turn in range(12):
         # the index over one key only is written in the first commit alone
         write(storage, rows([0] if turn else range(8), turn), version=version, kind="cow", given=tidy)
-        archive(ServiceContext.of(storage, options(version, "cow", tidy), NoMetadata()))
+        archive(ServiceContext.of(WriteTarget(storage, options(version, "cow", tidy), NoMetadata())))
     first = own_instants(storage)[0].time
     assert not first.startswith("00000000000000")
     assert verify(context(storage)).ok
@@ -347,7 +348,7 @@ def test_logs_of_version_6_that_were_rolled_back_are_not_missed_once_their_write
     for turn in range(3, 8):
         write(storage, rows(range(5), turn), version=6, given=tidy)
     assert verify(context(storage)).ok
-    archive(ServiceContext.of(storage, options(6, "mor", tidy), NoMetadata()))
+    archive(ServiceContext.of(WriteTarget(storage, options(6, "mor", tidy), NoMetadata())))
     assert load_timeline(storage, load_table_config(storage)).instants[0].time > undone.time
     assert verify(context(storage)).ok
 

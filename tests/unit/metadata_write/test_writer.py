@@ -25,6 +25,7 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.protocols import TableChange
+from hudi_py.transaction.session import WriteTarget
 from tests.support.choice import cases
 from tests.support.sessions import record, roll_back, session_of
 from tests.unit.metadata_write.memory_tables import (
@@ -217,10 +218,10 @@ def test_one_without_instants_is_made_anew_though_a_service_has_failed_on_it(sto
             storage.delete(info.path)
     chosen = Options.resolve({"hoodie.clean.commits.retained": "1"}, defaults={})
     with pytest.warns(UserWarning, match="is damaged, and the next write rebuilds it"):
-        run_all(Cleaning(), ServiceContext.of(storage, chosen, writer(), clock=clock(storage)))
+        run_all(Cleaning(), ServiceContext.of(WriteTarget(storage, chosen, writer(), clock=clock(storage))))
     write(storage, rows(range(1), 3), version=version, kind="cow", options=INDEXES)
     check_listing(storage)
-    assert verify(ServiceContext.of(storage, chosen, writer())).ok
+    assert verify(ServiceContext.of(WriteTarget(storage, chosen, writer()))).ok
 
 
 def foreign(storage) -> None:
@@ -265,7 +266,10 @@ def test_a_compaction_says_that_foreign_indexes_are_dropped_only_where_they_are(
     chosen = Options.resolve(options, defaults={})
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        run_all(Compaction(always=True), ServiceContext.of(storage, chosen, writer(options), clock=clock(storage)))
+        run_all(
+            Compaction(always=True),
+            ServiceContext.of(WriteTarget(storage, chosen, writer(options), clock=clock(storage))),
+        )
     assert [str(each.message).partition(" of ")[0] for each in told] == (
         ["Dropped the indexes secondary_index_name, expr_index_day"] if dropping else []
     )
@@ -391,7 +395,7 @@ def test_columns_that_are_added_to_the_statistics_are_there_of_older_files_too(s
     write(storage, rows([4], 3), version=version, options={key: "id,ts"})
     assert {"id", "ts"} <= set(definitions(storage)["column_stats"]["sourceFields"])
     assert set(partitions(storage)) == set(before)
-    context = ServiceContext.of(storage, Options.resolve({}, defaults={}), writer())
+    context = ServiceContext.of(WriteTarget(storage, Options.resolve({}, defaults={}), writer()))
     assert verify(context).ok
     for ts, expected in [(1, [0, 1]), (2, [2, 3, 5]), (3, [4])]:
         found = hudi_py.open_table(storage.uri).scan(columns=["id"], filter=f"ts = {ts}").to_table()

@@ -18,8 +18,7 @@ from hudi_py.read.planning.plan import plan_scan
 from hudi_py.read.pruning import registry
 from hudi_py.read.pruning.buckets import BY_BUCKET
 from hudi_py.read.pruning.expression_indexes import BY_EXPRESSION_INDEX
-from hudi_py.read.pruning.key_filters import BY_BLOOM_FILTER, BY_FOOTER
-from hudi_py.read.pruning.locations import BY_LOCATION
+from hudi_py.read.pruning.key_pruners import BY_BLOOM_FILTER, BY_FOOTER, BY_LOCATION
 from hudi_py.read.pruning.pruner import Kept, Pruner, SoughtRows
 from hudi_py.read.pruning.registry import BY_PATH
 from hudi_py.read.pruning.statistics import BY_COLUMN_STATS, BY_PARTITION_STATS

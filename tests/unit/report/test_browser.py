@@ -8,7 +8,7 @@ from time import perf_counter
 
 import pytest
 
-from hudi_py.report.page import page
+from hudi_py.report.methods import page
 from tests.support.browser import Page, browser_path, opened_browser
 from tests.support.made_up import file, instant, report_of, written
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hudi_py.health import Finding
-from hudi_py.report.page import page
+from hudi_py.report.methods import page
 from tests.support.made_up import file, instant, report_of, written
 
 ODD = "<script>alert(1)</script>\n\u202e\"'&</style>\x1b[31m"

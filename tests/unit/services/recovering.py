@@ -16,6 +16,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.protocols import TableChange
+from hudi_py.transaction.session import WriteTarget
 
 VERSIONS = (6, 8, 9)
 
@@ -35,7 +36,9 @@ def context(root: Path, storage=None, options: dict[str, str] | None = None, *, 
     storage = storage if storage is not None else LocalStorage(str(root))
     given = {"hoodie.time.generator.max_expected_clock_skew_ms": "20", **(options or {})}
     clock = InstantClock(load_table_config(storage), skew_ms=20)
-    return ServiceContext.of(storage, Options.resolve(given, defaults={}), metadata or DropMetadata(False), clock=clock)
+    return ServiceContext.of(
+        WriteTarget(storage, Options.resolve(given, defaults={}), metadata or DropMetadata(False), clock=clock)
+    )
 
 
 def compact(root: Path) -> None:

@@ -33,6 +33,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.records import decode_record, encode_record
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import NoMetadata
+from hudi_py.transaction.session import WriteTarget
 from tests.faults.tables import rows, write
 from tests.support.archiving import archiving
 
@@ -45,7 +46,7 @@ def memory() -> MemoryStorage:
 
 
 def run(storage: Storage, settings: Options = FEW) -> ArchiveReport:
-    return archive(ServiceContext.of(storage, settings, NoMetadata()))
+    return archive(ServiceContext.of(WriteTarget(storage, settings, NoMetadata())))
 
 
 def archived(storage: Storage) -> list[ArchivedInstant]:

@@ -80,14 +80,14 @@ def test_rows_stay(tmp_path: Path, version: int, kind: str) -> None:
     after = {**before, 1: "1-5", 9: "9-5"}
     assert values(path) == after
     assert any(table.files()["log_files"].to_pylist()) == (kind == "cow")
-    found = diagnose(open_storage(path), OPTIONS, full=True, with_environment=False)
+    found = diagnose(open_storage(path), OPTIONS, full=True)
     assert found.healthy, str(found)
     back = table.change_type(source)
     assert (back.source, back.target) == (target, source)
     assert values(path) == after
     write(path, [2], 6)
     assert values(path) == {**after, 2: "2-6"}
-    assert diagnose(open_storage(path), OPTIONS, full=True, with_environment=False).healthy
+    assert diagnose(open_storage(path), OPTIONS, full=True).healthy
     assert table.change_type(source).reason == f"the table is {source} already"
 
 

@@ -27,7 +27,7 @@ from hudi_py.timeline.plans import (
     encode_rollback_plan,
 )
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.transaction.instants import request
+from hudi_py.transaction.instants import InstantFiles
 from hudi_py.transaction.owner.claim import claim_proof
 from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity
 from hudi_py.transaction.publication import remove_unreported
@@ -63,7 +63,7 @@ def files(table: Path) -> dict[str, bytes]:
 
 def pending(table: Path, action: Action, content: bytes) -> None:
     storage = LocalStorage(str(table))
-    request(storage, layout_for(load_table_config(storage)), LATER, action, content)
+    InstantFiles(storage, layout_for(load_table_config(storage)), LATER, action).request(content)
 
 
 BAD = [

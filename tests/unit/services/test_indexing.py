@@ -23,16 +23,16 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime, State
 from hudi_py.model.names import BaseFileName
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.indexing.service import Indexing, IndexingWork
+from hudi_py.services.indexing import Indexing, IndexingWork
 from hudi_py.services.planned.service import execute_all, run, run_all
 from hudi_py.services.planned.unschedule import unschedule
 from hudi_py.storage import MemoryStorage
-from hudi_py.timeline.index_records import IndexPartition, IndexPlan, decode_index_plan, encode_index_plan
+from hudi_py.timeline.plans import IndexPartition, IndexPlan, decode_index_plan, encode_index_plan
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.records import decode_record
 from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.owner.identity import end_work
-from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.session import TableSession, WriteTarget
 from tests.unit.metadata_write import memory_tables
 from tests.unit.metadata_write.test_concurrent_writers import pending, roll_back
 
@@ -62,7 +62,9 @@ def made(storage: MemoryStorage, version: int, kind: str) -> None:
 def context(storage: MemoryStorage, options: Mapping[str, str] | None = None) -> ServiceContext:
     given = {**memory_tables.QUICK, "hoodie.metadata.index.check.timeout.seconds": "0", **(options or {})}
     resolved = Options.resolve(given, defaults={})
-    return ServiceContext.of(storage, resolved, memory_tables.writer(options), clock=memory_tables.clock(storage))
+    return ServiceContext.of(
+        WriteTarget(storage, resolved, memory_tables.writer(options), clock=memory_tables.clock(storage))
+    )
 
 
 def there(storage: MemoryStorage) -> set[str]:
@@ -94,7 +96,7 @@ def between(*steps: Callable[[], object]) -> Iterator[list[str]]:
             if left:
                 left.pop(0)()
 
-    def slow(self: BesideWriters, opened: beside.OpenedPartitions, check: Callable[[], None]) -> None:
+    def slow(self: BesideWriters, opened: create.OpenedPartitions, check: Callable[[], None]) -> None:
         filled.extend(opened.names)
         step()
 
@@ -439,7 +441,7 @@ def test_what_a_dead_indexer_of_apache_hudi_left_is_built_again(
     with pytest.raises(ConflictError, match="another engine is running it"):
         run(Indexing(), context(storage))
     with monkeypatch.context() as patch:
-        for module in ("services.indexing.service", "transaction.recovery.failed_writes"):
+        for module in ("services.indexing", "transaction.recovery.failed_writes"):
             patch.setattr(f"hudi_py.{module}.now_ms", lambda: now_ms() + 3_600_000)
         work = Indexing().begin(context(storage), InstantTime(time))
     assert execute_all(Indexing(), context(storage), work).partitions == ("bloom_filters",)

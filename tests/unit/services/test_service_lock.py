@@ -18,6 +18,7 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.protocols import NoMetadata
+from hudi_py.transaction.session import WriteTarget
 from tests.faults.tables import rows, write
 
 LOCK = ".hoodie/lock"
@@ -38,7 +39,9 @@ def test_nothing_is_completed_without_the_lock(request: pytest.FixtureRequest) -
     write(storage, rows(range(10), 1), "insert", 9, "mor")
     write(storage, rows(range(4), 2), "upsert", 9, "mor")
     config = load_table_config(storage)
-    context = ServiceContext.of(storage, Options.resolve({}), NoMetadata(), clock=InstantClock(config, skew_ms=0))
+    context = ServiceContext.of(
+        WriteTarget(storage, Options.resolve({}), NoMetadata(), clock=InstantClock(config, skew_ms=0))
+    )
     compaction = Compaction(always=True)
     planned = compaction.schedule(context).instant
     clock = _RobbedClock(config, skew_ms=0)

@@ -17,7 +17,7 @@ import hudi_py
 from hudi_py.services.distributed import ServiceCall, begin, commit, execute
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline import timeline
-from hudi_py.wiring import after_commit, metadata_writer, write_configuration
+from hudi_py.wiring import metadata_writer, write_configuration, write_target
 from hudi_py.write.context import TaskId
 from hudi_py.write.dml.distributed import MergePlan, Update, commit_merge, plan_merge, run_change, stage_source
 from hudi_py.write.dml.merge import Merge
@@ -154,7 +154,7 @@ def merged(path: Path) -> object:
     """A merge as processes of an engine run it."""
     plan = MergePlan(("id",), (Clause("matched", "update", "s.ts > 0", {"ts": "s.ts"}),))
     options = write_configuration(ALONE)
-    call = plan_merge(str(path), options, plan, DATA.schema, metadata_writer(options), after_commit(options))
+    call = plan_merge(write_target(str(path), options), plan, DATA.schema)
     staged = stage_source(pickle.loads(pickle.dumps(call)), TaskId(0), DATA.to_batches())
     assert staged is not None
     return commit_merge(pickle.loads(pickle.dumps(call)), [staged])
@@ -163,7 +163,7 @@ def merged(path: Path) -> object:
 def updated(path: Path) -> object:
     """An update as the driver of an engine runs it."""
     options, change = write_configuration(ALONE), Update({"ts": "ts + 1"}, "id = 1")
-    return run_change(str(path), options, change, metadata_writer(options), after_commit(options))
+    return run_change(write_target(str(path), options), change)
 
 
 @pytest.mark.parametrize(("run", "reads"), [(updated, 3), (merged, 4)])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 import uuid
+from typing import Any
 
 import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HistoryCleanedError
 from hudi_py.metadata_write.maintenance.verify import verify
-from hudi_py.model.instant import Action, State
+from hudi_py.model.instant import Action, Instant, State
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.log_compaction import LogCompaction
@@ -20,6 +21,7 @@ from hudi_py.services.recovery.rollback import rollback
 from hudi_py.services.registry import check_call
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.records import encode_record
+from hudi_py.transaction.instants import InstantFiles
 from hudi_py.transaction.owner.claim import claim_proof
 from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, new_writer_id, process_identity
 from tests.faults.tables import data_files, leftovers, make_table, read, rows, write
@@ -182,7 +184,7 @@ def test_what_the_metadata_table_has_of_an_attempt_goes(tmp_path):
     work = ALWAYS.begin(own, planned)
     outcomes = ALWAYS.execute(own, work, range(work.num_tasks))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hudi_py.transaction.action.complete", _fails)
+        patch.setattr(InstantFiles, "complete", _fails)
         with pytest.raises(OSError, match="full"):
             ALWAYS.commit(own, work, outcomes)
     ALWAYS.give_up(own, work)
@@ -195,7 +197,12 @@ def test_what_the_metadata_table_has_of_an_attempt_goes(tmp_path):
     assert memory_tables.read(storage) == {0: 2, 1: 2, 2: 2, 3: 1, 4: 1, 5: 1}
 
 
-def _fails(*_: object) -> None:
+_COMPLETE = InstantFiles.complete
+
+
+def _fails(files: InstantFiles, *given: Any, **more: Any) -> Instant:
+    if files.action is Action.DELTA_COMMIT:  # of the metadata table
+        return _COMPLETE(files, *given, **more)
     raise OSError("the disk is full")
 
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from hudi_py.errors import ConflictError
 from hudi_py.storage import FileInfo, MemoryStorage
-from hudi_py.storage.tree import list_folders
+from hudi_py.storage.base import copy_file
+from hudi_py.storage.tree import list_folders, walk_folders
 
 
 class Listing(MemoryStorage):
@@ -58,3 +60,19 @@ def test_what_the_rule_refuses_is_not_listed(storage: Listing) -> None:
     with pytest.raises(PermissionError):
         list(list_folders(storage, refuse))
     assert storage.listed == [""]
+
+
+def test_a_walk_lists_each_folder_once(storage: Listing) -> None:
+    assert sorted(info.path for info in walk_folders(storage, "b")) == ["b/y/z/3"]
+    assert storage.listed == ["b", "b/y", "b/y/z"]
+
+
+def test_a_copy_has_as_many_bytes_as_were_listed(storage: Listing) -> None:
+    storage.put("a/2", b"12345")
+    pieces: list[int] = []
+    copy_file(storage, "a/2", storage, "copied", 4, pieces.append)
+    assert (storage.read("copied"), pieces) == (b"1234", [4])
+    with pytest.raises(ConflictError, match=r"Cannot copy .*/a/2: it has 5 bytes, and was listed with 6"):
+        copy_file(storage, "a/2", storage, "short", 6)
+    with pytest.raises(FileNotFoundError):
+        copy_file(storage, "a/3", storage, "short", 1)

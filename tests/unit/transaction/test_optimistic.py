@@ -27,6 +27,7 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import RollbackPlan, encode_commit_metadata, encode_rollback_plan, read_commit_metadata
 from hudi_py.timeline.timeline import load_timeline, timeline_of
+from hudi_py.transaction.action import OperationResult
 from hudi_py.transaction.conflicts import OptimisticWriters, SingleWriter, conflict_policy
 from hudi_py.transaction.conflicts.optimistic import canonical
 from hudi_py.transaction.owner.heartbeat import now_ms
@@ -372,13 +373,13 @@ def test_changes_of_the_schema(storage, version, theirs, ours, committed):
     with begin(storage, config, settings=SIMPLE) as one:
         stats = write_update(one, ["a"])
         with begin(storage, config, settings=SIMPLE) as two:
-            two.commit(write_update(two, ["b"]), schema_json=schema_with(*theirs, doc="d"))
+            two.commit(OperationResult(write_update(two, ["b"])), schema_json=schema_with(*theirs, doc="d"))
         if committed is None:
             with pytest.raises(ConflictError, match="the schema of the table"):
-                one.commit(stats, schema_json=schema_with(*ours))
+                one.commit(OperationResult(stats), schema_json=schema_with(*ours))
             one.abort()
             return
-        one.commit(stats, schema_json=schema_with(*ours))
+        one.commit(OperationResult(stats), schema_json=schema_with(*ours))
     found = committed_schema(storage, config, one.instant)
     assert [field["name"] for field in json.loads(found)["fields"]] == ["id", *committed]
 
@@ -392,7 +393,7 @@ def test_a_write_that_began_later_may_change_the_schema(storage, version):
         with begin(storage, config, settings=SIMPLE) as two:
             two_stats = write_update(two, ["b"])
             commit(one, stats)
-            two.commit(two_stats, schema_json=schema_with("y"))
+            two.commit(OperationResult(two_stats), schema_json=schema_with("y"))
     assert "y" in committed_schema(storage, config, two.instant)
 
 
@@ -406,10 +407,10 @@ def test_the_first_writes_of_a_table_must_have_one_schema(storage):
                     commit(two, [write_base(two, "b", "g")])
             if conflicts:
                 with pytest.raises(ConflictError, match="changed the schema"):
-                    one.commit(stats, schema_json=schema_with(*columns))
+                    one.commit(OperationResult(stats), schema_json=schema_with(*columns))
                 one.abort()
             else:
-                one.commit(stats, schema_json=schema_with(*columns))
+                one.commit(OperationResult(stats), schema_json=schema_with(*columns))
 
 
 def test_schemas_need_not_be_compared(storage):
@@ -419,8 +420,8 @@ def test_schemas_need_not_be_compared(storage):
     with begin(storage, config, settings=settings) as one:
         stats = write_update(one, ["a"])
         with begin(storage, config, settings=settings) as two:
-            two.commit(write_update(two, ["b"]), schema_json=schema_with("x"))
-        one.commit(stats, schema_json=schema_with("y"))
+            two.commit(OperationResult(write_update(two, ["b"])), schema_json=schema_with("x"))
+        one.commit(OperationResult(stats), schema_json=schema_with("y"))
     assert "y" in committed_schema(storage, config, one.instant)
 
 

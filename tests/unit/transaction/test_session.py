@@ -10,7 +10,7 @@ import pytest
 
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import Action
-from hudi_py.storage import Storage
+from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.conflicts import WriteScope
@@ -52,6 +52,30 @@ def test_the_properties_are_those_under_the_lock(storage):
         assert table.config.metadata_partitions == ("files",)
         assert storage.stat(".hoodie/lock") is not None
     assert storage.stat(".hoodie/lock") is None
+
+
+def test_under_a_lock_the_timeline_is_listed_once(storage, monkeypatch):
+    new_table(storage)
+    session = session_of(storage)
+    transaction = WriteTransaction.begin(session, action=Action.COMMIT, operation="UPSERT")
+    listed: list[str] = []
+    listing = type(storage).list
+
+    def noted(own: Storage, path: str = "") -> list[FileInfo]:
+        listed.append(path)
+        return listing(own, path)
+
+    monkeypatch.setattr(type(storage), "list", noted)
+    assert session.timeline().pending
+    repeated = len(listed)
+    listed.clear()
+    assert session.timeline(locked=True).pending
+    assert 0 < 2 * len(listed) == repeated
+    once = list(listed)
+    listed.clear()
+    assert replace(session, locks=caller_holds_lock).timeline().pending
+    assert listed == once
+    transaction.abort()
 
 
 @dataclass(frozen=True)

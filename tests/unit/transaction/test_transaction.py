@@ -13,13 +13,13 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.transaction.instants import request
+from hudi_py.transaction.instants import InstantFiles
 from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.owner.identity import WRITER_KEY, ProcessIdentity, WriterIdentity, parse_writer
-from hudi_py.transaction.planned import NothingToDoError, begin_planned
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import FileSystemView
+from hudi_py.write.retry import NothingToDoError, begin_planned
 from tests.support.hand_writes import (
     IMPATIENT,
     SCHEMA,
@@ -395,7 +395,7 @@ def test_settings_default_to_apache_hudis():
 
 def _request_clean(storage: Storage, config: TableConfig) -> None:
     time_ = fast_clock(config).next_instant(load_timeline(storage, config))
-    request(storage, load_timeline(storage, config).layout, time_, Action.CLEAN, b"")
+    InstantFiles(storage, load_timeline(storage, config).layout, time_, Action.CLEAN).request(b"")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.errors import ConflictError, HistoryCleanedError
 from hudi_py.storage import MemoryStorage
 from hudi_py.transaction.protocols import Committed
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.transaction.transaction import WriteTransaction
-from hudi_py.write.api import write_options, write_rows
+from hudi_py.write.api import TableArguments, write_options, write_rows
 from hudi_py.write.retry import redo_on_conflict
 
 ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b", "a"]})
@@ -41,14 +42,24 @@ def storage(request: pytest.FixtureRequest) -> MemoryStorage:
 
 OPTIONS = write_options(
     {"hoodie.table.name": "t", "hoodie.time.generator.max_expected_clock_skew_ms": 1},
-    record_key="id",
-    partition_by="p",
+    TableArguments(record_key="id", partition_by="p"),
 )
 
 
 def test_all_that_follows_a_commit_learns_what_was_committed(storage):
     first, second = Noted("one", "two"), Noted("three")
-    result = write_rows(storage, ROWS, "upsert", OPTIONS, after=[first, second])
+    result = write_rows(
+        WriteTarget(
+            storage,
+            OPTIONS,
+            after=(
+                first,
+                second,
+            ),
+        ),
+        ROWS,
+        "upsert",
+    )
     assert result.services == ("one", "two", "three")
     (committed,) = first.commits
     assert second.commits == [committed]
@@ -56,16 +67,16 @@ def test_all_that_follows_a_commit_learns_what_was_committed(storage):
     assert (committed.operation, committed.partitions) == ("UPSERT", ("a", "b"))
     assert len(committed.files) == result.num_files == 2
     assert all(storage.stat(path) is not None for path in committed.files)
-    write_rows(storage, ROWS.slice(0, 1), "insert_overwrite_table", OPTIONS, after=[first])
+    write_rows(WriteTarget(storage, OPTIONS, after=(first,)), ROWS.slice(0, 1), "insert_overwrite_table")
     assert first.commits[-1].partitions == ("a", "b")  # one written, both replaced
 
 
 def test_nothing_follows_where_nothing_was_committed(storage):
     after = Noted("one")
     options = OPTIONS.replace({})
-    write_rows(storage, ROWS, "upsert", options)
+    write_rows(WriteTarget(storage, options), ROWS, "upsert")
     options = write_options({**OPTIONS.values, "hoodie.allow.empty.commit": "false"})
-    assert write_rows(storage, ROWS.slice(0, 0), "upsert", options, after=[after]).services == ()
+    assert write_rows(WriteTarget(storage, options, after=(after,)), ROWS.slice(0, 0), "upsert").services == ()
     assert after.commits == []
 
 
@@ -102,9 +113,9 @@ def test_a_write_is_redone_whole_after_a_conflict(storage, monkeypatch, retries,
     data = ROWS.to_reader() if stream else ROWS
     if conflicts > retries:
         with pytest.raises(ConflictError, match="another one came first"):
-            write_rows(storage, data, "upsert", optimistic(retries))
+            write_rows(WriteTarget(storage, optimistic(retries)), data, "upsert")
     else:
-        result = write_rows(storage, data, "upsert", optimistic(retries))
+        result = write_rows(WriteTarget(storage, optimistic(retries)), data, "upsert")
         assert (result.retries, result.num_inserted) == (conflicts, 3)
     files = [info for info in storage.walk() if info.name.endswith(".parquet")]
     assert len(files) == (0 if conflicts > retries else 2)
@@ -115,7 +126,7 @@ def test_one_writer_at_a_time_does_not_write_again(storage, monkeypatch):
     monkeypatch.setattr(WriteTransaction, "commit", failing(1))
     options = write_options({**OPTIONS.values, "hoodie.write.num.retries.on.conflict.failures": 3})
     with pytest.raises(ConflictError):
-        write_rows(storage, ROWS, "upsert", options)
+        write_rows(WriteTarget(storage, options), ROWS, "upsert")
 
 
 def test_a_file_that_was_cleaned_meanwhile_is_a_conflict():

@@ -19,7 +19,7 @@ from hudi_py.storage import open_storage
 from hudi_py.timeline.records import decode_record
 from hudi_py.view.bootstrap import bootstrap_mappings
 from hudi_py.write.bootstrap import run, skeletons
-from hudi_py.write.bootstrap.index import write_bootstrap_index
+from hudi_py.write.bootstrap.skeletons import write_bootstrap_index
 from tests.support import archives
 from tests.support.sources import contents, rows, source
 
@@ -210,6 +210,11 @@ def nanoseconds(folder: Path) -> None:
     pq.write_table(table, folder / "city=oslo" / "f.parquet")
 
 
+def durations(folder: Path) -> None:
+    table = rows([50]).append_column("took", pa.array([1], pa.duration("us")))
+    pq.write_table(table, folder / "city=oslo" / "f.parquet")
+
+
 def damaged(folder: Path) -> None:
     (folder / "city=oslo" / "f.parquet").write_bytes(b"PAR1 and no more")
 
@@ -235,6 +240,7 @@ def as_it_is(folder: Path) -> None:
             r"'times.element' is timestamp\[ns\], which Apache Hudi does not read .*FULL_RECORD",
         ),
         (nanoseconds, {"mode": "full_record"}, "f.parquet: Column 'times.element' of type timestamp.*would lose data"),
+        (durations, {}, r"Cannot bootstrap from file:.*/city=oslo/f.parquet: Column 'took'"),
         (damaged, {}, "f.parquet"),
         (as_it_is, {"partition_by": None}, "without partition columns: it has the folder city=oslo"),
         (as_it_is, {"partition_by": "ts"}, "a row of city=oslo/oslo.parquet belongs to the partition '1'|ts=1"),

@@ -13,7 +13,7 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
 from hudi_py.formats.keys.buckets import bucket_number, bucket_numbers
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
 from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
@@ -81,7 +81,7 @@ def run(path: str, data: pa.Table, operation: str, options: dict[str, str], task
         return
     keys = {"hoodie.datasource.write.operation": operation, "hoodie.datasource.write.recordkey.field": "k"}
     chosen = Options.resolve({**options, **keys}, Scope.WRITE)
-    write = plan_write(path, chosen, data.schema, metadata=metadata_writer(chosen))
+    write = plan_write(service_target(path, chosen), data.schema)
     each = -(-data.num_rows // tasks)
     parts = [data.slice(task * each, each) for task in range(tasks)]
     results = [run_task(write, TaskId(task, 1), part.to_batches()) for task, part in enumerate(parts)]

@@ -13,7 +13,7 @@ from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.formats.keys.buckets import BucketRules, bucket_number, bucket_numbers
 from hudi_py.model.layout import BUCKET_RULES
 from hudi_py.timeline.bucket_rules import FIRST_INSTANT, buckets_by_rule
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
 from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
@@ -173,7 +173,7 @@ def test_writes_beside_new_rules(tmp_path: Path) -> None:
     hudi_py.write(path, rows(range(1), 1), "upsert", optimistic, **TABLE)
     chosen = Options.resolve(optimistic, Scope.WRITE)
     data = rows(range(1, 2), 1)
-    write = plan_write(path, chosen, data.schema, metadata=metadata_writer(chosen))
+    write = plan_write(service_target(path, chosen), data.schema)
     result = run_task(write, TaskId(0, 1), data.to_batches())
     hudi_py.open_table(path, optimistic).rescale_buckets("a,9")
     with pytest.raises(ConflictError, match="has changed the numbers of buckets"):
@@ -194,7 +194,7 @@ def test_writers_that_do_not_wait_for_each_other(tmp_path: Path) -> None:
     hudi_py.write(path, rows(range(4), 1), "upsert", options, **made)
     chosen = Options.resolve({**options, EXPRESSIONS: ""}, Scope.WRITE)
     data = rows(range(20), 2)
-    write = plan_write(path, chosen, data.schema, metadata=metadata_writer(chosen))
+    write = plan_write(service_target(path, chosen), data.schema)
     result = run_task(write, TaskId(0, 1), data.to_batches())
     hudi_py.write(path, rows(range(10, 30), 3), "upsert", options)
     commit_write(write, [result])

@@ -13,7 +13,9 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConflictError
-from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.storage import open_storage
+from hudi_py.transaction.session import WriteTarget
+from hudi_py.wiring import after_commit, metadata_writer, service_target
 from hudi_py.write import staging
 from hudi_py.write.distributed import (
     DistributedWrite,
@@ -54,7 +56,7 @@ def planned(root: str, retries: int, operation: str = "upsert", **changes: bool)
         "hoodie.datasource.write.operation": operation,
     }
     resolved = Options.resolve(given, Scope.WRITE, defaults={})
-    return plan_write(root, resolved, rows(range(1), "").schema, metadata=metadata_writer(resolved), **changes)
+    return plan_write(service_target(root, resolved), rows(range(1), "").schema, **changes)
 
 
 def test_a_plan_has_the_options_once(root):
@@ -62,7 +64,7 @@ def test_a_plan_has_the_options_once(root):
     resolved = Options.resolve(given, Scope.WRITE, defaults={})
     metadata, after = metadata_writer(resolved), after_commit(resolved)
     assert after
-    plan = plan_write(root, resolved, rows(range(1), "").schema, metadata=metadata, after=after)
+    plan = plan_write(WriteTarget(open_storage(root), resolved, metadata, after), rows(range(1), "").schema)
     assert pickle.dumps(plan).count(b"a_folder_left_out") == 1
     abort_write(plan)
 

@@ -15,7 +15,7 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.model.layout import SOURCES
-from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.wiring import write_target
 from hudi_py.write.context import TaskId
 from hudi_py.write.dml.distributed import (
     Delete,
@@ -37,13 +37,13 @@ SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())]
 
 def planned(path: Path, plan: MergePlan) -> MergeCall:
     resolved = Options.resolve({}, Scope.WRITE)
-    call = plan_merge(str(path), resolved, plan, SCHEMA, metadata_writer(resolved), after_commit(resolved))
+    call = plan_merge(write_target(str(path), resolved), plan, SCHEMA)
     return pickle.loads(pickle.dumps(call))
 
 
 def updated(path: Path, change: Update) -> Any:
     resolved = Options.resolve({}, Scope.WRITE)
-    return run_change(str(path), resolved, change, metadata_writer(resolved), after_commit(resolved))
+    return run_change(write_target(str(path), resolved), change)
 
 
 def merging(on: str = "t.id = s.id") -> MergeBuilder:
@@ -125,7 +125,7 @@ def test_constants_travel_as_they_are(tmp_path: Path) -> None:
 def test_tasks_get_the_options_of_the_storage(path: Path) -> None:
     given = {"hoodie.py.local.max.bytes": "0", "storage.some_key": "secret"}
     resolved = Options.resolve(given, Scope.WRITE)
-    spread = run_change(str(path), resolved, Delete("id = 1"), metadata_writer(resolved), after_commit(resolved))
+    spread = run_change(write_target(str(path), resolved), Delete("id = 1"))
     assert isinstance(spread, SpreadPlan)
     assert dict(spread.statement.write.storage_options) == {"some_key": "secret"}
     assert "secret" not in repr(spread)

@@ -16,6 +16,7 @@ from hudi_py.storage import LocalStorage, open_storage
 from hudi_py.transaction.instants import inflight_path
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.table.ddl import drop_table
 from tests.support.object_store import serving
@@ -39,10 +40,10 @@ def test_everything_goes_but_what_is_beside(tmp_path: Path, caplog: pytest.LogCa
     path, beside = tmp_path / "trips", tmp_path / "other" / "file"
     beside.parent.mkdir()
     beside.write_text("x")
-    assert not drop_table(open_storage(str(beside.parent)), OPTIONS)
+    assert not drop_table(WriteTarget(open_storage(str(beside.parent)), OPTIONS))
     hudi_py.write(path, ROWS, record_key="id", partition_by="part")
     with caplog.at_level(logging.WARNING):
-        assert drop_table(open_storage(str(path)), OPTIONS)
+        assert drop_table(WriteTarget(open_storage(str(path)), OPTIONS))
     assert not caplog.records
     assert not path.exists()
     assert beside.read_text() == "x"
@@ -58,7 +59,7 @@ def test_in_an_object_store(caplog: pytest.LogCaptureFixture) -> None:
         beside = {name: len(data) for name, (data, _) in store.files.items()}
         hudi_py.write("s3://bucket/t", ROWS, record_key="id", partition_by="part", storage_options=given)
         with caplog.at_level(logging.WARNING):
-            assert drop_table(open_storage("s3://bucket/t", given), OPTIONS, storage_options=given)
+            assert drop_table(WriteTarget(open_storage("s3://bucket/t", given), OPTIONS.with_storage(given)))
         assert not caplog.records
         assert {name: len(data) for name, (data, _) in store.files.items()} == beside
 
@@ -80,11 +81,11 @@ def test_a_drop_that_broke_off_can_be_repeated(tmp_path: Path, monkeypatch: pyte
         with monkeypatch.context() as patch:
             patch.setattr(LocalStorage, "delete_tree", breaks)
             try:
-                drop_table(left, OPTIONS)
+                drop_table(WriteTarget(left, OPTIONS))
                 break
             except OSError:
                 assert left.stat(".hoodie/hoodie.properties") is not None or not list(left.walk(""))
-        drop_table(left, OPTIONS)
+        drop_table(WriteTarget(left, OPTIONS))
         assert not list(left.walk(""))
     assert turn > 3
 
@@ -98,15 +99,15 @@ def test_nobody_writes_meanwhile(tmp_path: Path) -> None:
     session = session_of(LocalStorage(path))
     with WriteTransaction.begin(session, action=Action.DELTA_COMMIT, operation="UPSERT") as transaction:
         with pytest.raises(ConflictError, match=f"drop the table at .*deltacommit {transaction.instant} of .* is un"):
-            drop_table(storage, OPTIMISTIC)
+            drop_table(WriteTarget(storage, OPTIMISTIC))
         transaction.abort()
     held = table_lock(storage, LockSettings(), purpose="test")
     with held, pytest.raises(LockError, match="Cannot drop the table at .*: the table lock"):
-        drop_table(storage, IMPATIENT)
+        drop_table(WriteTarget(storage, IMPATIENT))
     plan = hudi_py.open_table(path).compaction.schedule()
     assert plan is not None
     begun = inflight_path(session.layout, InstantTime(plan), Action.COMPACTION)
     storage.put(begun, b"")
     with pytest.raises(ConflictError, match=f"the compaction {plan} of another engine is under way"):
-        drop_table(storage, OPTIONS)
+        drop_table(WriteTarget(storage, OPTIONS))
     assert hudi_py.open_table(path).scan().count() == 2

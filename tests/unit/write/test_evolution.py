@@ -14,8 +14,14 @@ import pytest
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.schema import StoredRows
-from hudi_py.write.rows.casts import cast_exactly, may_hold
-from hudi_py.write.table.evolution import EvolutionRules, WriteSchema, existing_schema, write_schema
+from hudi_py.write.table.evolution import (
+    EvolutionRules,
+    WriteSchema,
+    cast_exactly,
+    existing_schema,
+    may_hold,
+    write_schema,
+)
 
 
 def fields(**types: Any) -> list[dict[str, Any]]:

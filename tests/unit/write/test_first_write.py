@@ -21,8 +21,8 @@ from hudi_py.model.operation import Operation
 from hudi_py.model.properties import FIRST_WRITE
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.transaction.settings import TransactionSettings
-from hudi_py.wiring import metadata_writer
+from hudi_py.transaction.session import WriteTarget
+from hudi_py.wiring import service_target
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.distributed import TaskId, abort_write, commit_write, plan_write, run_task
 from hudi_py.write.rows.input import read_input
@@ -104,10 +104,10 @@ def test_in_an_object_store() -> None:
 
 def test_a_table_with_a_commit_or_a_pending_write_stays(tmp_path: Path) -> None:
     storage, given = local(tmp_path / "t"), Options.resolve(KEYED, Scope.WRITE)
-    first = FirstWrite.of(None, TransactionSettings.of(given), None)
-    config = open_or_create(storage, None, read_input(ROWS), Operation.UPSERT, given, (), first)
+    first = FirstWrite.of(None, given)
+    config = open_or_create(WriteTarget(storage, given), None, read_input(ROWS), Operation.UPSERT, first)
     assert first.made(config)
-    other = plan_write(str(tmp_path / "t"), given, ROWS.schema, metadata=metadata_writer(given))
+    other = plan_write(service_target(str(tmp_path / "t"), given), ROWS.schema)
     assert other.first is None  # it has not made the table
     done = run_task(other, TaskId(), ROWS.to_batches())
     first.take_back(storage, config)
@@ -120,7 +120,7 @@ def test_a_table_with_a_commit_or_a_pending_write_stays(tmp_path: Path) -> None:
 
 def test_a_planned_write_that_is_aborted(tmp_path: Path) -> None:
     given = Options.resolve(KEYED, Scope.WRITE)
-    write = plan_write(str(tmp_path / "t"), given, ROWS.schema, metadata=metadata_writer(given))
+    write = plan_write(service_target(str(tmp_path / "t"), given), ROWS.schema)
     run_task(write, TaskId(), ROWS.to_batches())
     abort_write(write)
     assert list((tmp_path / "t").iterdir()) == []
@@ -176,7 +176,7 @@ def test_an_empty_table_that_was_created_stays(tmp_path: Path) -> None:
 
 def test_one_that_may_live_is_not_made_anew_and_one_that_was_does_not_write(tmp_path: Path) -> None:
     path, given = tmp_path / "t", Options.resolve(KEYED, Scope.WRITE)
-    stale = plan_write(str(path), given, ROWS.schema, metadata=metadata_writer(given))
+    stale = plan_write(service_target(str(path), given), ROWS.schema)
     with pytest.raises(ConfigError, match="contradict"):
         hudi_py.write(str(path), ROWS, record_key="n")
     old = time.time() - 3600

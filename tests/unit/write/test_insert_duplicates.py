@@ -9,7 +9,7 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, DuplicateKeyError
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.api import write_options
 from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
 
@@ -112,7 +112,7 @@ def test_buckets_are_refused(tmp_path: Path) -> None:
 def test_tasks_leave_inserts_to_the_commit(tmp_path: Path) -> None:
     path = make(tmp_path / "t")
     options = write_options({**QUICK, POLICY: "drop", "hoodie.datasource.write.operation": "upsert"})
-    write = plan_write(path, options, DATA.schema, metadata=metadata_writer(options))
+    write = plan_write(service_target(path, options), DATA.schema)
     results = [run_task(write, TaskId(number), DATA.slice(number, 1).to_batches()) for number in range(3)]
     commit_write(write, results)
     assert rows(path) == [*BOTH, *OLD]

@@ -18,7 +18,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import load_state
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import StorageLister, load_view
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
 
 OPTIONS = {
@@ -93,7 +93,7 @@ def test_slices_cleaned_while_a_write_is_pending_are_not_taken_for_new_keys(
     hudi_py.write(str(path), rows([1, 2], 1), "upsert", given)
     chosen = Options.resolve({**given, "hoodie.datasource.write.operation": "upsert"}, Scope.WRITE)
     data = rows([2], 9)
-    pending = plan_write(str(path), chosen, data.schema, metadata=metadata_writer(chosen))
+    pending = plan_write(service_target(str(path), chosen), data.schema)
     run_task(pending, TaskId(9, 1), [])  # its instant is on the timeline
     hudi_py.write(str(path), rows([1], 2), "insert_overwrite", given)
     cleaning = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}

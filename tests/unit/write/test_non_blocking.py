@@ -12,7 +12,7 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.config import concurrency as concurrency_config
 from hudi_py.errors import ConfigError, ConflictError
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.distributed import DistributedWrite, TaskId, abort_write, commit_write, plan_write, run_task
 from tests.unit.write.test_bucket_index import BUCKETS, check_keys, rows, snapshot
 
@@ -34,7 +34,7 @@ SERVICE = {
 
 def begun(path: str, data: pa.Table, operation: str = "upsert", **more: str) -> tuple[DistributedWrite, pa.Table]:
     chosen = Options.resolve({**OPTIONS, "hoodie.datasource.write.operation": operation, **more}, Scope.WRITE)
-    write = plan_write(path, chosen, data.schema, metadata=metadata_writer(chosen))
+    write = plan_write(service_target(path, chosen), data.schema)
     run_task(write, TaskId(9, 1), [])  # the instant is pending
     return write, data
 

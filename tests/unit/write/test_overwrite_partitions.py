@@ -17,7 +17,7 @@ from hudi_py.storage import open_storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.wiring import service_target, write_target
 from hudi_py.write.api import write_options
 from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
 
@@ -151,14 +151,7 @@ def test_tasks_overwrite_partitions(tmp_path: Path, mode: str, operation: str, c
         }
     )
     data = [rows([0, 0], 7), rows([30], 7)]  # all of the first day
-    write = plan_write(
-        str(tmp_path / "t"),
-        options,
-        data[0].schema,
-        metadata=metadata_writer(options),
-        after=after_commit(options),
-        overwrite=True,
-    )
+    write = plan_write(write_target(str(tmp_path / "t"), options), data[0].schema, overwrite=True)
     results = [run_task(write, TaskId(number), part.to_batches()) for number, part in enumerate(data)]
     commit_write(write, results)
     first = [(0, DAYS[0], 7)] * (1 if combine else 2) + [(30, DAYS[0], 7)]
@@ -178,9 +171,7 @@ def test_tasks_delete_partitions(tmp_path: Path) -> None:
             }
         )
         data = rows([0, 1], 0)
-        write = plan_write(
-            str(tmp_path / str(number)), options, data.schema, metadata=metadata_writer(options), after=()
-        )
+        write = plan_write(service_target(str(tmp_path / str(number)), options), data.schema)
         result = run_task(write, TaskId(0), data.to_batches())
         assert (result.staged is None) == bool(named)
         commit_write(write, [result])

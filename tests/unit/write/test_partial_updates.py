@@ -17,7 +17,7 @@ from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks
 from hudi_py.storage import open_storage
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
 from tests.support.choice import cases
 from tests.support.engine import write_routed
@@ -214,7 +214,7 @@ def test_rows_that_an_engine_spreads(tmp_path: Path, kind: str, index: dict[str,
     tables["alone"].upsert(data, partial=True)
     write_routed(str(tmp_path / "routed"), data, "upsert", options)
     resolved = Options.resolve(options, Scope.WRITE)
-    planned = plan_write(str(tmp_path / "staged"), resolved, data.schema, metadata=metadata_writer(resolved))
+    planned = plan_write(service_target(str(tmp_path / "staged"), resolved), data.schema)
     results = [run_task(planned, TaskId(at), data.slice(at * 3, 3).to_batches()) for at in range(2)]
     commit_write(planned, results)
     expected = rows_of(tables["alone"])

@@ -15,6 +15,7 @@ from hudi_py.storage import LocalStorage, open_storage
 from hudi_py.transaction.instants import inflight_path
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.table.ddl import check_move, rename_table
 from tests.support.sessions import session_of
@@ -36,9 +37,9 @@ def test_another_name_and_place(tmp_path: Path) -> None:
     path, other = tmp_path / "db" / "trips", tmp_path / "other.db" / "journeys"
     hudi_py.write(path, pa.table({"id": [1]}), record_key="id")
     storage = open_storage(str(path))
-    rename_table(storage, "journeys", str(path), OPTIONS)
+    rename_table(WriteTarget(storage, OPTIONS), "journeys", str(path))
     assert hudi_py.open_table(path).properties["hoodie.table.name"] == "journeys"
-    rename_table(storage, "again", f"file:{other}", OPTIONS)
+    rename_table(WriteTarget(storage, OPTIONS), "again", f"file:{other}")
     assert not path.exists()
     assert not (other / ".hoodie" / "lock").exists()
     table = hudi_py.open_table(other)
@@ -71,19 +72,19 @@ def test_nobody_writes_meanwhile(tmp_path: Path) -> None:
     for place in (path, other):
         with WriteTransaction.begin(session, action=Action.DELTA_COMMIT, operation="UPSERT") as transaction:
             with pytest.raises(ConflictError, match=f"the deltacommit {transaction.instant} of .* is under way"):
-                rename_table(storage, "journeys", place, OPTIMISTIC)
+                rename_table(WriteTarget(storage, OPTIMISTIC), "journeys", place)
             transaction.abort()
     held = table_lock(storage, LockSettings(), purpose="test")
     with held, pytest.raises(LockError, match="Cannot rename the table at .*: the table lock"):
-        rename_table(storage, "journeys", other, IMPATIENT)
+        rename_table(WriteTarget(storage, IMPATIENT), "journeys", other)
     assert hudi_py.open_table(path).properties["hoodie.table.name"] == "trips"
     plan = hudi_py.open_table(path).compaction.schedule()
     assert plan is not None
     begun = inflight_path(session.layout, InstantTime(plan), Action.COMPACTION)
     storage.put(begun, b"")
     with pytest.raises(ConflictError, match=f"the compaction {plan} of another engine is under way"):
-        rename_table(storage, "journeys", other, OPTIMISTIC)
+        rename_table(WriteTarget(storage, OPTIMISTIC), "journeys", other)
     storage.delete(begun)  # one that is only planned moves along
-    rename_table(storage, "journeys", other, OPTIMISTIC)
+    rename_table(WriteTarget(storage, OPTIMISTIC), "journeys", other)
     assert hudi_py.open_table(other).compaction.run().num_file_groups == 1
     assert hudi_py.open_table(other).scan().count() == 1

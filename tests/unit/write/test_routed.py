@@ -14,7 +14,7 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConflictError, DuplicateKeyError, HudiError
 from hudi_py.metadata.keys import file_groups
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 from hudi_py.write import distributed, routing
 from hudi_py.write.distributed import TaskId, abort_write, commit_write, plan_write, run_task
 from hudi_py.write.result import WriteResult
@@ -274,7 +274,7 @@ def test_many_staged_rows_are_merged_in_parts(
     one = hudi_py.write(other, data, operation, given)
     staging = {"hoodie.py.staging.max.bytes": "10", "hoodie.datasource.write.operation": operation}
     resolved = Options.resolve({**given, **staging}, Scope.WRITE, defaults={})
-    write = plan_write(root, resolved, data.schema, metadata=metadata_writer(resolved))
+    write = plan_write(service_target(root, resolved), data.schema)
     halves = [data.slice(0, 40), data.slice(40)]
     result = commit_write(write, [run_task(write, TaskId(at), half.to_batches()) for at, half in enumerate(halves)])
     assert counts_of(result) == counts_of(one)

@@ -21,6 +21,7 @@ from hudi_py.errors import (
     TableNotFoundError,
 )
 from hudi_py.storage import open_storage
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.write.api import write_options
 from hudi_py.write.dml import run as statements
 from hudi_py.write.dml import slices
@@ -262,7 +263,7 @@ def test_where_is_checked_before_there_is_an_instant(tmp_path: Path) -> None:
             run()
     assert len(table.instants()) == 1
     with pytest.raises(TableNotFoundError):
-        run_statement(open_storage(tmp_path / "no"), Delete("true"), write_options())
+        run_statement(WriteTarget(open_storage(tmp_path / "no"), write_options()), Delete("true"))
 
 
 def test_a_delete_of_rows_still_takes_rows(tmp_path: Path) -> None:

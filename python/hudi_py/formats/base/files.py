@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hudi_py.formats.base.lance import LanceBaseFile, LanceFileWriter
 from hudi_py.formats.base.orc import OrcBaseFile
-from hudi_py.formats.base.orc_writer import OrcFileWriter
+from hudi_py.formats.base.orc_writer import OrcFileWriter, OrcLayout
 from hudi_py.formats.base.parquet import ParquetBaseFile
-from hudi_py.formats.base.parquet_writer import ROW_GROUP_BYTES, BaseFileWriter, Pages
+from hudi_py.formats.base.parquet_writer import BaseFileWriter, FileLayout
 from hudi_py.formats.base.reader import BATCH_ROWS, BaseFileFooter, OpenBaseFile
 from hudi_py.formats.base.rows import BaseWriter
 from hudi_py.formats.keys.bloom import BloomConfig
@@ -23,18 +22,6 @@ if TYPE_CHECKING:
 
 WRITTEN = ("PARQUET", "ORC", "LANCE")
 """Formats of base files that can be written, as spelt in `hoodie.table.base.file.format`."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileLayout:
-    """How base files are written. Without effect on Lance files."""
-
-    codec: str = "zstd"
-    """Compression codec, as for `BaseFileWriter` or `OrcFileWriter`."""
-    row_group_bytes: int = ROW_GROUP_BYTES
-    """Arrow bytes of a row group; bytes of a stripe in ORC."""
-    pages: Pages = field(default_factory=Pages)
-    """Only for Parquet files."""
 
 
 def extension_of(path: str) -> str:
@@ -93,12 +80,7 @@ def base_writer(
     """
     if extension_of(path) == "lance":
         return LanceFileWriter(storage, path, schema, bloom=bloom)
-    codec, size = layout.codec, layout.row_group_bytes
     if extension_of(path) == "orc":
-        zone = local_zone_name()
-        return OrcFileWriter(
-            storage, path, schema, avro_schema_json, bloom=bloom, codec=codec, stripe_bytes=size, zone=zone
-        )
-    return BaseFileWriter(
-        storage, path, schema, avro_schema_json, bloom=bloom, codec=codec, row_group_bytes=size, pages=layout.pages
-    )
+        stripes = OrcLayout(layout.codec, layout.row_group_bytes, local_zone_name())
+        return OrcFileWriter(storage, path, schema, avro_schema_json, bloom=bloom, layout=stripes)
+    return BaseFileWriter(storage, path, schema, avro_schema_json, bloom=bloom, layout=layout)

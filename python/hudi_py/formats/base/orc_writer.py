@@ -17,6 +17,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,6 +61,18 @@ _MAX_CHUNK: Final = 1 << 22
 """Maximum size of a chunk, whose header has 23 bits for its length."""
 
 
+@dataclass(frozen=True, slots=True)
+class OrcLayout:
+    """How an ORC file is written."""
+
+    codec: str = "zlib"
+    """zlib, snappy, zstd, lz4 or none, in upper or lower case."""
+    stripe_bytes: int = STRIPE_BYTES
+    """Bytes of a stripe, which is about the memory used."""
+    zone: str = "UTC"
+    """Zone in which timestamps become wall-clock time, a name in the time zone database."""
+
+
 class OrcFileWriter(BaseWriter):
     """Writes one ORC file, a stripe at a time; after an exception it has no footer."""
 
@@ -71,9 +84,7 @@ class OrcFileWriter(BaseWriter):
         avro_schema_json: str,
         *,
         bloom: BloomConfig | None,
-        codec: str = "zlib",
-        stripe_bytes: int = STRIPE_BYTES,
-        zone: str = "UTC",
+        layout: OrcLayout = OrcLayout(),
     ) -> None:
         """
         Args:
@@ -82,9 +93,6 @@ class OrcFileWriter(BaseWriter):
             avro_schema_json: the same as an Avro schema, for the footer.
             bloom: size of the filter over the record keys; None: no filter and no key range, for tables without meta
                 columns.
-            codec: zlib, snappy, zstd, lz4 or none, in upper or lower case.
-            stripe_bytes: bytes of a stripe, which is about the memory used.
-            zone: zone in which timestamps become wall-clock time, a name in the time zone database.
 
         Raises:
             ConfigError: the codec is unknown, or there is no record key column.
@@ -94,6 +102,7 @@ class OrcFileWriter(BaseWriter):
             raise UnsupportedTableError(
                 f"Cannot write base file {path}: this build of pyarrow has no ORC; install pyarrow from PyPI"
             )
+        codec, stripe_bytes = layout.codec, layout.stripe_bytes
         if codec.lower() not in CODECS:
             raise ConfigError(f"Cannot write base file {path} with the codec {codec!r}; supported: {', '.join(CODECS)}")
         self._nodes = dict(resolve_record(json.loads(avro_schema_json)).fields)
@@ -104,7 +113,7 @@ class OrcFileWriter(BaseWriter):
             if why:
                 raise UnsupportedTableError(f"Cannot write column {name!r} to the ORC file {path}: {why}")
         self._avro_json = avro_schema_json
-        self._zone = zone
+        self._zone = layout.zone
         self._taken_bytes = 0
         """Arrow bytes passed to the writer."""
         self._flushed_bytes = 0

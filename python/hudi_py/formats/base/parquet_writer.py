@@ -58,6 +58,18 @@ class Pages:
     """Whether columns are dictionary-encoded."""
 
 
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """How base files are written. Without effect on Lance files."""
+
+    codec: str = "zstd"
+    """gzip, snappy, zstd or uncompressed, in upper or lower case; of ORC files as in `OrcLayout`."""
+    row_group_bytes: int = ROW_GROUP_BYTES
+    """Arrow bytes of a row group, which is about the memory used; bytes of a stripe in ORC."""
+    pages: Pages = Pages()
+    """Only for Parquet files."""
+
+
 class BaseFileWriter(BaseWriter):
     """Writes one Parquet file, a row group at a time; after an exception it has no footer."""
 
@@ -69,9 +81,7 @@ class BaseFileWriter(BaseWriter):
         avro_schema_json: str,
         *,
         bloom: BloomConfig | None,
-        codec: str = "zstd",
-        row_group_bytes: int = ROW_GROUP_BYTES,
-        pages: Pages = Pages(),
+        layout: FileLayout = FileLayout(),
     ) -> None:
         """
         Args:
@@ -80,23 +90,21 @@ class BaseFileWriter(BaseWriter):
             avro_schema_json: the same as an Avro schema, for the footer.
             bloom: size of the filter over the record keys; None: no filter and no key range, for tables without meta
                 columns.
-            codec: gzip, snappy, zstd or uncompressed, in upper or lower case.
-            row_group_bytes: Arrow bytes of a row group, which is about the memory used.
-            pages: their size, and whether there are dictionaries.
 
         Raises:
             ConfigError: the codec is unknown, or there is no record key column.
         """
+        codec = layout.codec
         if codec.lower() not in _CODECS:
             raise ConfigError(
                 f"Cannot write base file {path} with the codec {codec!r}; supported: gzip, snappy, zstd, uncompressed"
             )
-        super().__init__(path, with_repeated(schema), bloom, batch_bytes=row_group_bytes)
+        super().__init__(path, with_repeated(schema), bloom, batch_bytes=layout.row_group_bytes)
         self._vectors = _vectors_of(avro_schema_json)
         self._stored = _stored_schema(self._schema, self._vectors)
         """The schema as stored in the file."""
-        self._row_group_bytes = row_group_bytes
-        self._pages = pages
+        self._row_group_bytes = layout.row_group_bytes
+        self._pages = layout.pages
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._flushed_bytes = 0

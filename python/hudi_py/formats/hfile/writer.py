@@ -52,6 +52,9 @@ _MAX_KEY_BYTES: Final = (1 << 15) - 1
 _STEP_BYTES: Final = 1 << 26
 """Size of keys and values assembled at once."""
 _COMPARATOR: Final = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
+CREATED: Final = "hfile.CREATE_TIME_TS"
+"""The entry of the file info with the time of creation, in milliseconds since the epoch."""
+_LONG: Final = struct.Struct(">q")
 _INFO_ORDER: Final = (
     "schema",
     "bloomFilterTypeCode",
@@ -63,7 +66,7 @@ _INFO_ORDER: Final = (
     "KEY_VALUE_VERSION",
     "MAX_MEMSTORE_TS_KEY",
     "INDEX_INFO",
-    "hfile.CREATE_TIME_TS",
+    CREATED,
 )
 """Possible names in the file info, in the order of Java's hash map."""
 
@@ -85,18 +88,15 @@ class HFileWriter:
         compression: Compression = "GZ",
         block_bytes: int = BLOCK_BYTES,
         bloom: BloomConfig | None = None,
-        min_max: bool = False,
-        created_ms: int | None = None,
     ) -> None:
         """
         Args:
             sink: the output; `close` leaves it open.
             schema_json: Avro schema of the values, stored in the file info; None: values that have their own.
-            info: what else the file info has.
+            info: what else the file info has, such as another time of creation than now.
             block_bytes: maximum size of a data block, unless a single entry is larger.
-            bloom: size of the filter over the keys, for base files; None for log blocks.
-            min_max: whether to store the smallest and greatest key, for base files.
-            created_ms: time of creation in milliseconds since the epoch; None: now.
+            bloom: size of the filter over the keys, for base files, which name their smallest and greatest key as
+                well; None for log blocks.
         """
         self.num_entries = 0
         self.num_bytes = 0
@@ -107,8 +107,6 @@ class HFileWriter:
         self._codec = GZIP if compression == "GZ" else NO_COMPRESSION
         self._block_bytes = block_bytes
         self._bloom = BloomFilter(bloom) if bloom is not None else None
-        self._min_max = min_max
-        self._created_ms = created_ms
         self._block = bytearray()
         self._block_key = b""
         self._index: list[tuple[bytes, int, int]] = []
@@ -256,19 +254,17 @@ class HFileWriter:
 
     def _info(self) -> dict[str, bytes]:
         count = max(self.num_entries, 1)
-        created = self._created_ms if self._created_ms is not None else time.time_ns() // 1_000_000
         info = {
+            CREATED: _LONG.pack(time.time_ns() // 1_000_000),
             **self._more,
             "hfile.LASTKEY": _row(self._last_key) if self.num_entries else b"",
             "hfile.AVG_KEY_LEN": struct.pack(">i", self._key_bytes // count),
             "hfile.AVG_VALUE_LEN": struct.pack(">i", self._value_bytes // count),
-            "hfile.CREATE_TIME_TS": struct.pack(">q", created),
             "KEY_VALUE_VERSION": struct.pack(">i", 1),
             "MAX_MEMSTORE_TS_KEY": bytes(8),
         }
         if self._bloom is not None:
             info["bloomFilterTypeCode"] = self._bloom.type_code.encode()
-        if self._min_max:
             info["minRecordKey"] = self._first_key or b""
             info["maxRecordKey"] = self._last_key
         return info

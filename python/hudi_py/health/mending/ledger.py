@@ -19,7 +19,7 @@ from hudi_py.model.layout import LOCK_WAITING, META_FOLDER, REPAIRS, TIMELINE
 from hudi_py.model.limits import parse_json
 from hudi_py.model.names import join_path
 from hudi_py.storage import FileInfo, FolderStorage, Storage
-from hudi_py.storage.base import ConditionalStorage, is_lock
+from hudi_py.storage.base import ConditionalStorage, copy_file, is_lock, missing
 from hudi_py.storage.conditional import Version, VersionedObject
 from hudi_py.timeline.layout import Layout
 
@@ -107,10 +107,11 @@ class KeepingStorage(FolderStorage):
             if path in self._changed or self._is_exempt(path):
                 return
             self._changed.add(path)
-            if self._storage.stat(path) is None:
+            info = self._storage.stat(path)
+            if info is None:
                 self._storage.put(join_path(self._new, path), b"")
             else:
-                copy_file(self._storage, path, join_path(self._kept, path))
+                copy_file(self._storage, path, self._storage, join_path(self._kept, path), info.size)
 
     def _delete_own(self, path: str) -> bool:
         there = super().delete(path)
@@ -128,7 +129,7 @@ class KeepingStorage(FolderStorage):
         if self._storage.can_rename:
             self._storage.rename(path, kept)
             return
-        copy_file(self._storage, path, kept)
+        _copy_within(self._storage, path, kept)
         self._storage.delete(path)
 
 
@@ -151,11 +152,11 @@ def keeping(storage: Storage, folder: str) -> KeepingStorage:
     return kind(storage, folder)
 
 
-def copy_file(storage: Storage, source: str, target: str) -> None:
-    """Copies a file within a storage, in pieces."""
-    with storage.open_input(source) as opened, storage.open_output(target) as sink:
-        while data := opened.read(8 << 20):
-            sink.write(data)
+def _copy_within(storage: Storage, path: str, to: str) -> None:
+    info = storage.stat(path)
+    if info is None:
+        raise missing(storage.uri, path)
+    copy_file(storage, path, storage, to, info.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +280,7 @@ def _bring_back(storage: Storage, kept: str, path: str) -> None:
         if storage.can_rename:
             storage.rename(kept, path)
         else:
-            copy_file(storage, kept, path)
+            _copy_within(storage, kept, path)
     except FileNotFoundError as error:
         raise CorruptFileError(
             f"Cannot bring back {path} of {storage.uri}: {kept} is gone; restore it from a copy", path=path

@@ -42,7 +42,7 @@ from hudi_py.transaction.locks import break_lock, table_lock
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.partition_metafile import partition_metafile
 from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 
 _UNDER_LOCK: Final = frozenset(
     {StepKind.RESTORE_PROPERTIES, StepKind.REBUILD_PROPERTIES, StepKind.REMOVE, StepKind.MARK_PARTITION}
@@ -66,13 +66,8 @@ class _Repair:
     def context(self, **more: str) -> ServiceContext:
         """Opens the context of an action, with the options of the repair and some others."""
         options = Options.resolve({**self.given, **more}, Scope.WRITE)
-        return ServiceContext.of(
-            self.storage,
-            options,
-            metadata_writer(options),
-            storage_options=self.storage_options,
-            progress=self.progress,
-        )
+        target = service_target(self.storage, options, self.storage_options)
+        return ServiceContext.of(target, progress=self.progress)
 
 
 def repair(
@@ -181,7 +176,7 @@ def _examine(
 
     `own_lock`: the caller holds the lock, so that findings about locks are of no account.
     """
-    now = diagnose(storage, options, full=plan.full, with_environment=False, storage_options=storage_options)
+    now = diagnose(storage, options, full=plan.full, storage_options=storage_options)
     there = {finding.subject for finding in now.findings}
     for step in plan.steps:
         for finding in step.findings:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.inspect.procedures import actions, bootstrap, contents, folders, index, logs, slices
+from hudi_py.inspect.procedures import actions, contents, index, logs, slices
 from hudi_py.inspect.procedures.shown import Opened, Shown, table_of
 
 __all__ = ["SHOWN", "Shown", "procedure_report"]
@@ -22,8 +22,6 @@ SHOWN: Final[Mapping[str, Shown]] = MappingProxyType(
         **logs.PROCEDURES,
         **index.PROCEDURES,
         **contents.PROCEDURES,
-        **bootstrap.PROCEDURES,
-        **folders.PROCEDURES,
     }
 )
 """The procedures by name."""

@@ -77,14 +77,25 @@ class IcebergColumns:
         return pa.schema([_with_id(item, by_name[item.name]) for item in schema])
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedColumns:
+    """The columns published last."""
+
+    fields: Sequence[Json]
+    """The members of their schema; empty: none were published."""
+    last_id: int
+    """The greatest id given so far."""
+    properties: Mapping[str, str]
+    """The properties of the Iceberg table."""
+    instant: str | None = None
+    """The newest commit that was published, whose columns they are."""
+
+
 def evolve(
     schema: pa.Schema,
     history: SchemaHistory | None,
+    before: PublishedColumns,
     *,
-    before: Sequence[Json],
-    last_id: int,
-    properties: Mapping[str, str],
-    published_at: str | None = None,
     hidden: Collection[str] = (),
     table: str,
 ) -> IcebergColumns:
@@ -93,24 +104,20 @@ def evolve(
     Columns are the same if Hudi's ids say so (schema on read), otherwise by name.
 
     Args:
-        before: members of the schema published last; empty: none was.
-        last_id: the greatest id given so far.
-        properties: of the Iceberg table.
-        published_at: the newest commit that was published, whose columns `before` are.
         hidden: columns that engines must take from the partition, also where files have something of this name.
 
     Raises:
         UnsupportedTableError: Iceberg has no such type, or cannot change the type of a column in this way.
     """
     query = None if history is None else history.query
-    then = None if history is None or published_at is None else history.at(published_at)
+    then = None if history is None or before.instant is None else history.at(before.instant)
     known: dict[int, int] = {}
     if then is not None:
-        _pair_ids(before, then.record, known)
-    ids = _ColumnIds(last_id, known, table)
-    fields = ids.members(schema, before, None if query is None else query.record, "")
+        _pair_ids(before.fields, then.record, known)
+    ids = _ColumnIds(before.last_id, known, table)
+    fields = ids.members(schema, before.fields, None if query is None else query.record, "")
     older = _older_names(() if history is None or query is None else history.versions, ids.hudi)
-    previous = _mapped_names(json.loads(properties.get(NAME_MAPPING, "[]")))
+    previous = _mapped_names(json.loads(before.properties.get(NAME_MAPPING, "[]")))
     current = _current_names(fields)
     for field in fields:
         if field["name"] in hidden:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from hudi_py.config import Options, Scope, incremental
 from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError, UnsupportedTableError, first_line
-from hudi_py.interop.iceberg.columns import IcebergColumns, Json, evolve
+from hudi_py.interop.iceberg.columns import IcebergColumns, Json, PublishedColumns, evolve
 from hudi_py.interop.iceberg.index import Group, Index, read_index
 from hudi_py.interop.iceberg.metadata import (
     FIXED_PROPERTIES,
@@ -326,16 +326,10 @@ class _Attempt:
 
     def _columns(self, snapshot: Snapshot, metadata: Json, before: Sequence[Json]) -> IcebergColumns:
         parent = current_snapshot(metadata)
-        return evolve(
-            snapshot.schema,
-            snapshot.history,
-            before=before,
-            last_id=metadata["last-column-id"],
-            properties=properties(metadata),
-            published_at=None if parent is None else parent["summary"].get(INSTANT),
-            hidden=hidden_columns(snapshot.config),
-            table=self._storage.uri,
-        )
+        instant = None if parent is None else parent["summary"].get(INSTANT)
+        published = PublishedColumns(before, metadata["last-column-id"], properties(metadata), instant)
+        hidden = hidden_columns(snapshot.config)
+        return evolve(snapshot.schema, snapshot.history, published, hidden=hidden, table=self._storage.uri)
 
     def _first(self, snapshot: Snapshot, columns: IcebergColumns) -> Json:
         location = self._settings.location or self._storage.uri

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hudi_py.file_stats.columns import DECIMAL_DIGITS, DECIMAL_SCALE, ValueType
 from hudi_py.file_stats.ranges import BOUND, RANGES, slot_of
-from hudi_py.metadata.records import RecordVersions, payload_field, struct_member
+from hudi_py.metadata.records import RecordFields, RecordVersions, payload_field, struct_member
 from hudi_py.metadata.stats import FIELD, wrapper_names
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, encode_values
@@ -231,15 +231,16 @@ def stored_ranges(
         files: file names; rows of other files are left out. None: rows of all files.
         partition: `column_stats`, or another partition with such records.
     """
-    table = _ranges_of_versions(metadata.records(partition, [FIELD], _STORED, _normalise_batch, prefixes=prefixes))
+    fields = RecordFields([FIELD], _STORED, _normalise_batch)
+    table = _ranges_of_versions(metadata.records(partition, fields, prefixes=prefixes))
     return table if files is None else table.filter(pc.is_in(table[FILE], pa.array(list(files), pa.string())))
 
 
 def standing_ranges(metadata: MetadataTable, keys: Sequence[str]) -> pa.Table:
     """Reads the `partition_stats` with these keys, like `stored_ranges`, with a partition's path instead of the file
     name."""
-    versions = metadata.standing_records(PARTITION_STATS, [FIELD], _STORED, _normalise_batch, keys, _is_reset)
-    return _ranges_of_versions(versions)
+    fields = RecordFields([FIELD], _STORED, _normalise_batch)
+    return _ranges_of_versions(metadata.standing_records(PARTITION_STATS, fields, keys, _is_reset))
 
 
 def _ranges_of_versions(versions: RecordVersions) -> pa.Table:

@@ -85,7 +85,7 @@ def compact_base_file(
         CorruptFileError, UnsupportedTableError: a file cannot be read or converted.
         FileNotFoundError: a file is missing.
     """
-    writer = HFileWriter(sink, schema_json=SCHEMA_JSON, bloom=bloom, min_max=bloom is not None)
+    writer = HFileWriter(sink, schema_json=SCHEMA_JSON, bloom=bloom)
     blocks = scan_log(storage, slice_.log_files, committed=committed)
     held = sum(block.content_length for block in blocks if block.type.is_data)
     totals = RecordCounts(log_blocks=len(blocks), log_bytes=held)

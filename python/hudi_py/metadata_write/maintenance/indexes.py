@@ -23,7 +23,7 @@ from hudi_py.metadata_write.partitions.registry import (
 )
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.indexing.service import Indexing, pending_indexings
+from hudi_py.services.indexing import Indexing, pending_indexings
 from hudi_py.services.planned.service import Scheduled, execute_all
 from hudi_py.services.planned.unschedule import unschedule
 from hudi_py.storage import Storage

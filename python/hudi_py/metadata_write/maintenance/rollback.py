@@ -34,7 +34,7 @@ from hudi_py.timeline.metadata import (
 )
 from hudi_py.timeline.pending_plans import PendingPlans, check_rollback_plan
 from hudi_py.timeline.timeline import INITIAL, Timeline
-from hudi_py.transaction.instants import begin, complete, request, requested_path
+from hudi_py.transaction.instants import InstantFiles, requested_path
 from hudi_py.transaction.session import TableSession
 
 ROLLBACK_SUFFIX = "006"
@@ -63,17 +63,20 @@ def can_undo(storage: Storage, timeline: Timeline, instant: InstantTime) -> bool
     if delta is None:
         first = min((other.time for other in timeline.completed if not other.time.startswith(INITIAL)), default=None)
         return instant > made if made else first is not None and instant > first
-    if made > (delta.completion_time or delta.time):
+    if made > (delta.completion_time or delta.time) or _is_merged(timeline, delta):
         return False
-    merged = [other for other in timeline.completed if _merges_logs(timeline, other)]
-    if not timeline.layout.has_completion_times:
-        # a compaction's time is that of its newest delta commit plus a suffix
-        whole = all(other.time[: len(instant)] < instant for other in merged)
-    else:
-        whole = all(other.time < (delta.completion_time or delta.time) for other in merged)
-    return whole and not any(
+    return not any(
         _creates_partitions(storage, timeline, other) for other in timeline.completed if _is_later(other, delta)
     )
+
+
+def _is_merged(timeline: Timeline, delta: Instant) -> bool:
+    """Returns whether a compaction or log compaction has read the records of a completed delta commit."""
+    merging = [other.time for other in timeline.completed if _merges_logs(timeline, other)]
+    if timeline.layout.has_completion_times:
+        return any(time >= (delta.completion_time or delta.time) for time in merging)
+    # a compaction's time is that of its newest delta commit plus a suffix
+    return any(time[: len(delta.time)] >= delta.time for time in merging)
 
 
 def _is_later(one: Instant, other: Instant) -> bool:
@@ -108,7 +111,7 @@ def undo(own: TableSession, timeline: Timeline, instant: InstantTime, at: Instan
         return
     time_ = _rollback_time(own, timeline, at)
     plan = RollbackPlan(instant, delta.action.value, _find_requests(own, delta))
-    request(own.storage, own.layout, time_, Action.ROLLBACK, encode_rollback_plan(plan))
+    InstantFiles(own.storage, own.layout, time_, Action.ROLLBACK).request(encode_rollback_plan(plan))
     _carry_out(own, time_, plan)
 
 
@@ -192,7 +195,8 @@ def _carry_out(own: TableSession, rollback: InstantTime, plan: RollbackPlan) -> 
     """Executes the plan, removes the instant, then completes the rollback. Safe to repeat."""
     storage, layout = own.storage, own.layout
     check_rollback_plan(storage, rollback, plan)
-    begin(storage, layout, rollback, Action.ROLLBACK)
+    files = InstantFiles(storage, layout, rollback, Action.ROLLBACK)
+    files.begin()
     started = time.monotonic()
     undone = own.timeline().find(plan.instant, Action(plan.action))
     if undone is not None and undone.completed:
@@ -218,7 +222,7 @@ def _carry_out(own: TableSession, rollback: InstantTime, plan: RollbackPlan) -> 
     taken_ms = int((time.monotonic() - started) * 1000)
     done = RollbackMetadata(rollback, taken_ms, plan.instant, plan.action, tuple(partitions.values()))
     completion = own.clock.next_completion(timeline, InstantTime(rollback[:17]))
-    complete(storage, layout, rollback, Action.ROLLBACK, completion, encode_rollback_metadata(done))
+    files.complete(completion, encode_rollback_metadata(done))
 
 
 def _append_rollback_block(own: TableSession, rollback: str, target: str, wanted: RollbackRequest) -> dict[str, int]:

@@ -18,7 +18,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -44,6 +44,7 @@ from hudi_py.metadata_write.table.create import (
     BULK_INSERT,
     INFLIGHT_KEY,
     PARTITIONS_KEY,
+    OpenedPartitions,
     create_metadata_table,
     fill_partition,
     initial_time,
@@ -77,34 +78,6 @@ from hudi_py.view import load_view
 _log = logging.getLogger(__name__)
 
 _TOKEN_BITS: Final = 31
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedPartitions:
-    """Partitions that are being built, and the state of the table that they are built from. Belongs to one process."""
-
-    partitions: tuple[MetadataPartition, ...]
-    instant: InstantTime
-    """The instant of the delta commit of the metadata table that created their file groups."""
-    source: TableSource
-    own: TableSession
-    """The session of the metadata table."""
-    groups: Mapping[str, Mapping[str, int]]
-    """By partition, the number of its file groups by the prefix of their ids."""
-    ending: str
-    """The end of the write tokens of their base files, which differs between attempts."""
-    written: dict[str, set[str]] = field(default_factory=dict)
-    """Paths of the base files written so far, by partition."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The partitions, in order of creation."""
-        return tuple(partition.name for partition in self.partitions)
-
-    @property
-    def state(self) -> TableState:
-        """The state that they are built from."""
-        return self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +184,7 @@ class BesideWriters:
     def fill(self, opened: OpenedPartitions, check: Callable[[], None]) -> None:
         """See `IndexBuilder.fill`."""
         for partition in opened.partitions:
-            stats = fill_partition(
-                opened.own,
-                opened.instant,
-                partition,
-                opened.groups[partition.name],
-                opened.source,
-                check=check,
-                ending=opened.ending,
-            )
+            stats = fill_partition(opened, partition, check)
             opened.written[partition.name] = {stat.path for stat in stats}
 
     def publish(self, session: TableSession, timeline: Timeline, opened: OpenedPartitions) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import create_table_config, make_table_folders, update_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import add_ms, is_special
 from hudi_py.transaction.session import TableSession
@@ -94,7 +96,7 @@ def initialise(own: TableSession, source: TableSource, made: MetadataPartition) 
     instant = initial_time(own, timeline, source.timeline)
     begin_delta(own, instant, BULK_INSERT)
     groups = open_partition(own, instant, made, made.file_groups(source))
-    stats = fill_partition(own, instant, made, groups, source)
+    stats = fill_partition(OpenedPartitions((made,), instant, source, own, {partition: groups}), made)
     complete_delta(own, timeline, instant, BULK_INSERT, stats)
     made.built(source)
     config = source.config
@@ -130,23 +132,43 @@ def open_partition(
     return groups
 
 
+@dataclass(frozen=True, slots=True)
+class OpenedPartitions:
+    """Partitions that are being built, and the state of the table that they are built from. Belongs to one process."""
+
+    partitions: tuple[MetadataPartition, ...]
+    instant: InstantTime
+    """The instant of the delta commit of the metadata table that created their file groups."""
+    source: TableSource
+    own: TableSession
+    """The session of the metadata table."""
+    groups: Mapping[str, Mapping[str, int]]
+    """By partition, the number of its file groups by the prefix of their ids."""
+    ending: str = "0-1"
+    """The end of the write tokens of their base files, which differs between attempts."""
+    written: dict[str, set[str]] = field(default_factory=dict)
+    """Paths of the base files written so far, by partition."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The partitions, in order of creation."""
+        return tuple(partition.name for partition in self.partitions)
+
+    @property
+    def state(self) -> TableState:
+        """The state that they are built from."""
+        return self.source
+
+
 def fill_partition(
-    own: TableSession,
-    instant: InstantTime,
-    made: MetadataPartition,
-    groups: Mapping[str, int],
-    source: TableSource,
-    *,
-    check: Callable[[], None] = lambda: None,
-    ending: str = "0-1",
+    opened: OpenedPartitions, made: MetadataPartition, check: Callable[[], None] = lambda: None
 ) -> list[WriteStat]:
     """Writes the records of everything in the table to base files of the partition's file groups.
 
     Args:
-        groups: as `open_partition` returned them.
         check: called before and after each file is written; raises if none may be written any more.
-        ending: of the write tokens, after the number of the file.
     """
+    own, groups = opened.own, opened.groups[made.name]
 
     def counted(_: str, prefix: str | None) -> tuple[str, int]:
         wanted = prefix or made.file_id_prefix
@@ -154,7 +176,7 @@ def fill_partition(
 
     def write(at: int, key: GroupKey, rows: pa.Table) -> WriteStat:
         check()
-        name = BaseFileName(FileId(file_group_id(key[1], key[2])), f"{at}-{ending}", instant, "hfile")
+        name = BaseFileName(FileId(file_group_id(key[1], key[2])), f"{at}-{opened.ending}", opened.instant, "hfile")
         stat = _write_base_file(own, made.name, name, rows)
         try:
             check()
@@ -164,7 +186,7 @@ def fill_partition(
         return stat
 
     with GroupBuffer(counted) as buffer:
-        for chunk in made.initial(source):
+        for chunk in made.initial(opened.source):
             buffer.add(chunk)
         return buffer.write(write, waits=not own.storage.is_local)
 
@@ -263,7 +285,7 @@ def _write_base_file(own: TableSession, partition: str, name: BaseFileName, rows
     started = time.monotonic()
     sink: BinaryIO
     with own.storage.open_output(path) as sink:
-        writer = HFileWriter(sink, schema_json=SCHEMA_JSON, bloom=BASE_FILE_BLOOM, min_max=True)
+        writer = HFileWriter(sink, schema_json=SCHEMA_JSON, bloom=BASE_FILE_BLOOM)
         for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
             writer.add(batch.column(0), batch.column(1))
         size = writer.close()

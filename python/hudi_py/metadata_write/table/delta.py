@@ -35,7 +35,7 @@ from hudi_py.model.names import FileId, LogFileName, join_path, parse_base_file_
 from hudi_py.storage.threads import REQUESTS, in_threads, processors
 from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.instants import begin, complete, request
+from hudi_py.transaction.instants import InstantFiles
 from hudi_py.transaction.session import TableSession
 from hudi_py.view import FileSystemView
 
@@ -182,28 +182,29 @@ def write_delta(
     *,
     new_groups: int = 1,
     building: Collection[str] = (),
-    written: dict[str, bytes] | None = None,
-) -> Timeline:
-    """Commits records under an instant new to the metadata table. Returns its timeline with the delta commit.
+) -> tuple[Timeline, Mapping[str, bytes]]:
+    """Commits records under an instant new to the metadata table.
 
     Args:
         view: view of the metadata table's current timeline, without pending writes.
         new_groups: number of file groups created for a data partition that is new to the partitioned record index.
         building: partitions that are being built. Apache Hudi creates their file groups by a delta commit that is
             pending for as long.
-        written: where to note the content of small log files by path, if the storage is remote.
+
+    Returns:
+        The timeline with the delta commit, and the content of small log files by path, if the storage is remote.
 
     Raises:
         ConflictError: the instant exists.
         CorruptFileError: file groups are missing.
     """
     begin_delta(own, instant, UPSERT)
-    groups = _Groups(own, view, instant, new_groups, building)
+    groups, small = _Groups(own, view, instant, new_groups, building), dict[str, bytes]()
 
     def append(number: int, key: GroupKey, rows: pa.Table) -> WriteStat:
         stat, data = _append_group(own, instant, groups.slice_of(key), key, rows, number)
-        if written is not None and not own.storage.is_local and len(data) <= SMALL_FILE:
-            written[stat.path] = data
+        if not own.storage.is_local and len(data) <= SMALL_FILE:
+            small[stat.path] = data
         return stat
 
     with GroupBuffer(groups.count) as buffer:
@@ -211,15 +212,16 @@ def write_delta(
             buffer.add(chunk)
         stats = buffer.write(append, waits=not own.storage.is_local)
     extra = {FED: ",".join(building)} if building else {}
-    return view.timeline.plus(complete_delta(own, view.timeline, instant, UPSERT, stats, extra))
+    return view.timeline.plus(complete_delta(own, view.timeline, instant, UPSERT, stats, extra)), small
 
 
 def begin_delta(own: TableSession, instant: InstantTime, operation: str) -> None:
     """Writes the requested and inflight files of a delta commit and syncs them to disk before its first log file:
     without them it would count as committed once the timeline begins after it. Raises ConflictError."""
     empty = encode_commit_metadata(CommitMetadata(operation), own.layout, action=Action.DELTA_COMMIT, completed=False)
-    request(own.storage, own.layout, instant, Action.DELTA_COMMIT, b"")
-    begin(own.storage, own.layout, instant, Action.DELTA_COMMIT, empty, requested=True)
+    files = InstantFiles(own.storage, own.layout, instant, Action.DELTA_COMMIT)
+    files.request(b"")
+    files.begin(empty, requested=True)
     own.storage.sync()
 
 
@@ -235,7 +237,8 @@ def complete_delta(
     metadata = CommitMetadata(operation, tuple(stats), {"schema": COMMIT_SCHEMA, **(extra or {})})
     content = encode_commit_metadata(metadata, own.layout, action=Action.DELTA_COMMIT, completed=True)
     completion = own.clock.next_completion(timeline, instant)
-    return complete(own.storage, own.layout, instant, Action.DELTA_COMMIT, completion, content, begun=True)
+    files = InstantFiles(own.storage, own.layout, instant, Action.DELTA_COMMIT)
+    return files.complete(completion, content, begun=True)
 
 
 def open_file_group(own: TableSession, partition: str, file_id: str, instant: InstantTime) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hudi_py.config import Options
 from hudi_py.config import services as clean_config
 from hudi_py.config.services import KEEP_LATEST_FILE_VERSIONS, cleaning_policy
-from hudi_py.model.instant import Action, Instant
+from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.words import counted
 from hudi_py.schema.patterns import matching
@@ -77,7 +77,9 @@ def plan_clean(
         view = context.view(state)
         chosen = sorted(changed) if changed is not None else _chosen_partitions(view.partitions(), options, groups)
         considered = len(chosen)
-        planner = _Planner(context, options, groups, earliest, guards, view, metadata)
+        versions = options.get(clean_config.CLEAN_FILE_VERSIONS_RETAINED)
+        retention = _Retention(versions, None if earliest is None else earliest.time, groups, guards)
+        planner = _Planner(context, view, retention, metadata)
         for partition, names, deletable in planner.plan(chosen):
             if names or deletable:
                 # even without files, or Apache Hudi would not report the partition as deleted
@@ -140,24 +142,30 @@ def _cleaning_due(
     return last, earliest, reason
 
 
+@dataclass(frozen=True, slots=True)
+class _Retention:
+    """What a clean keeps."""
+
+    versions: int
+    """How many of each file group, if no commit is named."""
+    earliest: InstantTime | None
+    """The earliest commit to retain."""
+    groups: frozenset[FileGroup] | None
+    """Only these file groups are cleaned; None: all."""
+    guards: Guards
+
+
 class _Planner:
     """Chooses the files to delete, one partition at a time."""
 
     def __init__(
-        self,
-        context: ServiceContext,
-        options: Options,
-        groups: frozenset[FileGroup] | None,
-        earliest: Instant | None,
-        guards: Guards,
-        view: FileSystemView,
-        last: CleanMetadata | None,
+        self, context: ServiceContext, view: FileSystemView, retention: _Retention, last: CleanMetadata | None
     ) -> None:
         self._context = context
-        self._versions = options.get(clean_config.CLEAN_FILE_VERSIONS_RETAINED)
-        self._groups = groups
-        self._earliest = earliest.time if earliest is not None else None
-        self._guards = guards
+        self._versions = retention.versions
+        self._groups = retention.groups
+        self._earliest = retention.earliest
+        self._guards = retention.guards
         self._view = view
         self._slicer = Slicer(view)
         self._failed = {part.partition_path: part.failed for part in last.partitions} if last is not None else {}

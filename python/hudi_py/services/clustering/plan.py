@@ -4,6 +4,7 @@ Hudi 1.2.0)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -38,33 +39,37 @@ KEPT: Final[tuple[Option[object], ...]] = (
 """Options that a plan stores where they differ from the defaults, so that everyone who executes it writes alike."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClusteringScope:
+    """What a plan may take."""
+
+    partitions: Collection[str]
+    """The partitions to consider."""
+    on_demand: bool
+    """Whether these are all partitions; then a plan names any that it leaves out, for later plans after commits, which
+    would consider only those that have changed since."""
+    busy: Collection[FileGroup]
+    """File groups that other plans have."""
+
+
 def plan_clustering(
-    view: FileSystemView,
-    options: Options,
-    *,
-    among: Collection[str],
-    on_demand: bool,
-    busy: Collection[FileGroup],
-    default_size: int,
-    hour: int,
+    view: FileSystemView, options: Options, scope: ClusteringScope, *, default_size: int, hour: int
 ) -> ClusteringPlan:
     """Plans a clustering; the plan has no groups if there is nothing to do.
 
     Args:
-        among: the partitions to consider.
-        on_demand: whether these are all partitions; then a plan names any that it leaves out, for later plans after
-            commits, which would consider only those that have changed since.
-        busy: file groups that other plans have.
         default_size: bytes that a slice without a base file is assumed to write.
         hour: hour of the day.
     """
-    chosen, missing = choose_partitions(options, sorted(among), hour)
-    if on_demand:
-        missing = [path for path in among if path not in chosen]
+    chosen, missing = choose_partitions(options, sorted(scope.partitions), hour)
+    if scope.on_demand:
+        missing = [path for path in scope.partitions if path not in chosen]
     groups: list[ClusteringGroup] = []
     max_groups, storage = options.get(config.MAX_GROUPS), view.state.storage
     for path in sorted(chosen):
-        current = [slice_ for slice_ in view.latest_slices(PartitionPath(path)) if (path, slice_.file_id) not in busy]
+        current = [
+            slice_ for slice_ in view.latest_slices(PartitionPath(path)) if (path, slice_.file_id) not in scope.busy
+        ]
         packed, cut = _pack_groups(storage, options, candidates(options, current, default_size), default_size)
         new = [planned_group(storage, slices, count, default_size) for slices, count in packed]
         if cut or len(groups) + len(new) > max_groups:

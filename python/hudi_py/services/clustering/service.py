@@ -37,6 +37,7 @@ from hudi_py.services.clustering.plan import (
     CLUSTERING_PLANS,
     KEPT,
     SORT_COLUMNS,
+    ClusteringScope,
     changed_partitions,
     commits_since,
     last_clustering,
@@ -142,12 +143,15 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
         self._row_order(state, RewriteSettings.of(state, options, as_of=chosen, do=_DO), options)
         incremental = self.min_commits > 0 and options.get(compaction_config.INCREMENTAL)
         changed = changed_partitions(state) if incremental else None
+        scope = ClusteringScope(
+            [path for path in view.partitions() if changed is None or path in changed],
+            on_demand=not self.min_commits,
+            busy=busy_groups(state.storage, state.timeline, view, log_compactions=True),
+        )
         plan = plan_clustering(
             view,
             options,
-            among=[path for path in view.partitions() if changed is None or path in changed],
-            on_demand=not self.min_commits,
-            busy=busy_groups(state.storage, state.timeline, view, log_compactions=True),
+            scope,
             default_size=max_file_size(state.config, options),
             hour=datetime.now(context.session.zone).hour,
         )

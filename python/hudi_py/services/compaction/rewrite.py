@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,8 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.footers import written_ranges
-from hudi_py.formats.base.files import FileLayout, base_writer
+from hudi_py.formats.base.files import base_writer
+from hudi_py.formats.base.parquet_writer import FileLayout
 from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.merge import CommittedInstants, LogMemory, LogSpec, merge_settings
 from hudi_py.merge.base import MergeCounts, Watch
@@ -24,7 +26,7 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.slices.reader import MERGE_ROWS, SliceReader
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_meta, with_operation
+from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, StoredRows, with_meta, with_operation
 from hudi_py.schema.meta import avro_text_field, avro_with_meta, compact_json
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import write_threads
@@ -38,6 +40,7 @@ from hudi_py.timeline.table_schema import (
 )
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.changes import ChangeLogging
+from hudi_py.write.context import FileSettings
 from hudi_py.write.settings import bloom_config, file_layout
 from hudi_py.write.table.support import check_files_writable, check_types
 
@@ -126,6 +129,10 @@ class RewriteSettings:
             layout=file_layout(state.config, options),
             changes=ChangeLogging.of(state.config, table.stored_avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         )
+
+    def files(self, config: TableConfig) -> FileSettings:
+        """Returns how the base files of a table with these properties are written."""
+        return FileSettings(StoredRows.of(config), self.schema, json.loads(self.avro_json), self.bloom, self.layout)
 
     def spec(
         self,

@@ -16,7 +16,7 @@ from hudi_py.timeline.pending_plans import PendingPlans, check_partition, read_p
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.state import BootstrapSources
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.instants import request, requested_path
+from hudi_py.transaction.instants import InstantFiles, requested_path
 from hudi_py.view.bootstrap import METADATA_INSTANT, base_file_in, load_bootstrap_sources
 
 PlanT = TypeVar("PlanT")
@@ -42,8 +42,8 @@ class PlanCodec(Generic[PlanT, UnitT]):
     """Returns a plan as `Preview` shows it."""
 
     def request(self, storage: Storage, timeline: Timeline, instant: InstantTime, plan: PlanT) -> None:
-        """Stores a new plan. Raises the errors of `request`."""
-        request(storage, timeline.layout, instant, self.action, self.encode(plan))
+        """Stores a new plan. Raises the errors of `InstantFiles.request`."""
+        InstantFiles(storage, timeline.layout, instant, self.action).request(self.encode(plan))
 
     def existing(self, storage: Storage, timeline: Timeline, instant: InstantTime) -> PlanT:
         """Returns a plan, pending or completed.

@@ -6,7 +6,6 @@ file slices of a unit in separate tasks, which divide the rows by targets, and w
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,6 @@ from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.read.slices.reader import SliceReader
 from hudi_py.read.split import Split
-from hudi_py.schema import StoredRows
 from hudi_py.services.compaction.plan import slice_metrics
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext
@@ -327,11 +325,7 @@ class UnitFiles(Generic[Settings]):
         rewrite = settings.rewrite
         self.files = FileContext(
             planned.running,
-            StoredRows.of(planned.work.attempt.config),
-            rewrite.schema,
-            json.loads(rewrite.avro_json),
-            bloom=rewrite.bloom,
-            layout=rewrite.layout,
+            rewrite.files(planned.work.attempt.config),
             task=TaskId.fresh(planned.number),
             progress=context.progress,
         )

@@ -12,8 +12,8 @@ from hudi_py.services.clean import CLEAN
 from hudi_py.services.clustering.service import CLUSTERING
 from hudi_py.services.compaction.service import COMPACTION
 from hudi_py.services.descriptor import Service
-from hudi_py.services.indexing.service import INDEXING
-from hudi_py.services.log_compaction.service import LOG_COMPACTION
+from hudi_py.services.indexing import INDEXING
+from hudi_py.services.log_compaction import LOG_COMPACTION
 from hudi_py.services.planned.phases import RewritingService
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState

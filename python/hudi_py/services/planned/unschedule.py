@@ -11,7 +11,7 @@ from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath, parse_log_file_name
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.indexing.service import drop_plan
+from hudi_py.services.indexing import drop_plan
 from hudi_py.services.planned.pending import PLANNED
 from hudi_py.services.planned.service import ServiceReport
 from hudi_py.storage.threads import in_threads

@@ -19,7 +19,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.pending_plans import check_rollback_plan
 from hudi_py.timeline.properties import check_writable, update_table_config
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.instants import inflight_path, remove_pending, requested_path
+from hudi_py.transaction.instants import InstantFiles, inflight_path, requested_path
 from hudi_py.transaction.owner.claim import PLANNED, claimant, holder, remove_write_folder, sweep_vanished
 from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms
 from hudi_py.transaction.owner.identity import WriterIdentity, parse_writer, process_identity
@@ -247,7 +247,7 @@ def _finish_recovery(table: LockedTable) -> LockedTable:
         restore_plan = table.plans.restore(restore)
         if restore_plan is None:
             # its writer died before there was a plan, so it did nothing
-            remove_pending(storage, session.layout, restore.time, Action.RESTORE)
+            InstantFiles(storage, session.layout, restore.time, Action.RESTORE).remove_pending()
             remove_write_folder(storage, restore.time)
             continue
         _log.warning("finishing the restore %s to %s", restore.time, restore_plan.savepoint)
@@ -306,7 +306,7 @@ def _finish_rollbacks(table: LockedTable) -> bool:
         ):
             # Overtaken by another attempt of the table service, or by a commit before it began, as instants are undone
             # newest first
-            remove_pending(storage, timeline.layout, rollback.time, Action.ROLLBACK)
+            InstantFiles(storage, timeline.layout, rollback.time, Action.ROLLBACK).remove_pending()
             remove_write_folder(storage, rollback.time)
         else:
             _log.warning("finishing the rollback %s of %s", rollback.time, plan.instant)

@@ -7,7 +7,7 @@ from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.storage import FolderStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.transaction.instants import remove_pending
+from hudi_py.transaction.instants import InstantFiles
 from hudi_py.transaction.owner.claim import forget_write
 from hudi_py.transaction.recovery.rollback import rollback_instant
 from hudi_py.transaction.session import LockedTable
@@ -34,7 +34,7 @@ def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> Ins
         if pending.state is State.INFLIGHT or _is_recorded(table, instant):
             rollback = InstantTime(rollback_instant(table, pending).start_time)
     forget_write(storage, instant)
-    remove_pending(storage, timeline.layout, instant, action)
+    InstantFiles(storage, timeline.layout, instant, action).remove_pending()
     return rollback
 
 

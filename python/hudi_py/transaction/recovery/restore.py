@@ -25,7 +25,7 @@ from hudi_py.timeline.plans import (
 )
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import LockedAction
-from hudi_py.transaction.instants import remove_pending
+from hudi_py.transaction.instants import InstantFiles
 from hudi_py.transaction.markers import remove_markers
 from hudi_py.transaction.owner.claim import claim_proof, forget_write, remove_write_folder
 from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity
@@ -160,7 +160,7 @@ def sweep_rollbacks(
             plan = plans.rollback(rollback)
             if plan is None or plan.instant not in undone:
                 continue
-        remove_pending(storage, timeline.layout, rollback.time, Action.ROLLBACK)
+        InstantFiles(storage, timeline.layout, rollback.time, Action.ROLLBACK).remove_pending()
         remove_markers(storage, rollback.time)
     for instant in undone:
         forget_write(storage, instant)

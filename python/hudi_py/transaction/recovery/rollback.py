@@ -32,7 +32,7 @@ from hudi_py.timeline.metadata import (
 from hudi_py.timeline.pending_plans import PendingPlans, check_rollback_plan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import LockedAction
-from hudi_py.transaction.instants import begin, inflight_path, remove_pending, requested_path, revert
+from hudi_py.transaction.instants import InstantFiles, inflight_path, requested_path
 from hudi_py.transaction.markers import remove_markers
 from hudi_py.transaction.owner.claim import (
     PLANNED,
@@ -148,7 +148,7 @@ def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPla
         if kept is None:
             remove_instant(session, failed, Action(plan.action))
         else:
-            revert(storage, session.layout, failed, kept)
+            InstantFiles(storage, session.layout, failed, kept).revert()
             forget_write(storage, failed)  # it stays pending, so after a crash the next write would not do this
 
     content = encode_rollback_metadata(done)
@@ -170,7 +170,7 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
     storage = session.storage
     check_rollback_plan(storage, rollback, plan)
     failed, action = InstantTime(plan.instant), Action(plan.action)
-    begin(storage, session.layout, rollback, Action.ROLLBACK)
+    InstantFiles(storage, session.layout, rollback, Action.ROLLBACK).begin()
     started = time.monotonic()
     # An attempt of the failed write past its last check fails now: the file it would move into place is gone
     revoke_claim(storage, failed)
@@ -201,7 +201,7 @@ def remove_instant(session: TableSession, instant: InstantTime, action: Action) 
     names = {action}
     names |= {file.action for file in timeline.files if _is_action_of(file, instant, action) and not file.completed}
     for name in sorted(names, key=lambda marker: marker.value):
-        remove_pending(session.storage, timeline.layout, instant, name)
+        InstantFiles(session.storage, timeline.layout, instant, name).remove_pending()
 
 
 def removed_files(rollbacks: Iterable[RollbackMetadata]) -> dict[str, tuple[str, ...]]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import product
 from urllib.parse import unquote
 
@@ -183,6 +184,25 @@ def _check_skeletons(config: TableConfig, options: Options) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _FileColumns:
+    """A file, and the columns that it and others with the same columns have."""
+
+    file: OriginalFile
+    found: pa.Schema
+    """As they are in the file."""
+    own: pa.Schema
+    """In the types of a table, without those of nulls only that have a type in another file."""
+
+
+@contextmanager
+def _naming_file(file: OriginalFile) -> Iterator[None]:
+    try:
+        yield
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(f"Cannot bootstrap from {file.uri}: {first_line(error)}") from error
+
+
 def _plan_schema(
     source: Source, config: TableConfig, options: Options, *, named_only: bool
 ) -> tuple[WriteSchema, bool]:
@@ -193,54 +213,74 @@ def _plan_schema(
     Args:
         named_only: whether only folders that name columns give values.
     """
-    different = source.schemas()
+    files = _columns_of_files(source)
+    stored = {field.name: field.type for each in files for field in each.own}
+    names, positional = _folder_columns(source, config, stored, named_only=named_only)
+    of_folders = [pa.field(name, stored.get(name, pa.string())) for name in names]
+    schema: WriteSchema | None = None
+    for each in files:
+        with _naming_file(each.file):
+            incoming = pa.schema([*each.own, *(field for field in of_folders if field.name not in each.own.names)])
+            if schema is None:
+                schema = new_table_schema(config, incoming, options)
+            else:
+                rules = EvolutionRules((*config.record_key_fields, *config.partition_fields), set_null=True)
+                schema = write_schema(schema.avro, incoming, config.name, rules)
+            _check_alike(each.own, schema.arrow)
+            normalise_schema(schema.arrow)
+    assert schema is not None
+    for each in files if named_only else ():
+        _check_in_place(source, each, schema)
+    return schema, positional
+
+
+def _columns_of_files(source: Source) -> list[_FileColumns]:
+    """Returns the different columns of the files of a source, each with the first file that has them."""
+    files: list[_FileColumns] = []
+    for file, found in source.schemas():
+        with _naming_file(file):
+            files.append(_FileColumns(file, found, normalise_schema(found)))
+    typed = {field.name for each in files for field in each.own if not pa.types.is_null(field.type)}
+    return [
+        replace(
+            each,
+            own=pa.schema([item for item in each.own if not (pa.types.is_null(item.type) and item.name in typed)]),
+        )
+        for each in files
+    ]
+
+
+def _folder_columns(
+    source: Source, config: TableConfig, stored: Collection[str], *, named_only: bool
+) -> tuple[list[str], bool]:
+    """Returns the columns that have values of folders, and whether those of folders that do not name them are among
+    these, see `_plan_schema`. `stored`: the columns in files."""
     fields, folders = config.partition_fields, source.folders
-    typed = {field.name for _, schema in different for field in schema if not pa.types.is_null(field.type)}
-    stored = {field.name: field.type for _, schema in different for field in _typed(normalise_schema(schema), typed)}
     named = [name for name in named_parts(folders[0]) if all(name in named_parts(folder) for folder in folders)]
     absent = [name for name in fields if name not in stored and name not in named and "." not in name]
-    positional = bool(absent) and not named_only and all(positional_parts(folder, fields) for folder in folders)
-    if absent and not positional:
+    if not absent:
+        return named, False
+    if named_only or not all(positional_parts(folder, fields) for folder in folders):
         raise ConfigError(
             f"Cannot bootstrap from {source.base} with the partition column '{absent[0]}': it is neither in the files "
             f"nor named by their folders, such as {folders[0] or 'the folder itself'} ({absent[0]}=...); choose other "
             "partition columns, or bootstrap FULL_RECORD, which takes values of folders such as 2026/01 as well"
         )
-    of_folders = [pa.field(name, stored.get(name, pa.string())) for name in (*(absent if positional else ()), *named)]
-    schema: WriteSchema | None = None
-    for file, file_schema in different:
-        try:
-            own = _typed(normalise_schema(file_schema), typed)
-            incoming = pa.schema([*own, *(field for field in of_folders if field.name not in own.names)])
-            if schema is None:
-                schema = new_table_schema(config, incoming, options)
-            else:
-                rules = EvolutionRules((*config.record_key_fields, *fields), set_null=True)
-                schema = write_schema(schema.avro, incoming, config.name, rules)
-            _check_alike(own, schema.arrow)
-            normalise_schema(schema.arrow)
-        except SchemaMismatchError as error:
-            raise SchemaMismatchError(f"Cannot bootstrap from {file.uri}: {first_line(error)}") from error
-    assert schema is not None
-    for file, file_schema in different if named_only else ():
-        try:
-            if source.extension == "parquet":
-                _check_readable(file_schema)
-            conform(
-                _empty_batch(file_schema),
-                pa.schema([field for field in schema.arrow if field.name in file_schema.names]),
-            )
-        except SchemaMismatchError as error:
-            raise SchemaMismatchError(
-                f"Cannot bootstrap {file.uri} METADATA_ONLY: {first_line(error)}; bootstrap it FULL_RECORD, which "
-                "converts values"
-            ) from error
-    return schema, positional
+    return [*absent, *named], True
 
 
-def _typed(schema: pa.Schema, typed: Collection[str]) -> pa.Schema:
-    """Returns the columns of a file without those of nulls only that have a type in another file."""
-    return pa.schema([field for field in schema if not (pa.types.is_null(field.type) and field.name in typed)])
+def _check_in_place(source: Source, columns: _FileColumns, schema: WriteSchema) -> None:
+    """Refuses columns that cannot be read in the types of the table where they are."""
+    found = columns.found
+    try:
+        if source.extension == "parquet":
+            _check_readable(found)
+        conform(_empty_batch(found), pa.schema([field for field in schema.arrow if field.name in found.names]))
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(
+            f"Cannot bootstrap {columns.file.uri} METADATA_ONLY: {first_line(error)}; bootstrap it FULL_RECORD, which "
+            "converts values"
+        ) from error
 
 
 def _check_readable(schema: pa.Schema) -> None:

@@ -14,25 +14,22 @@ from typing import Any
 from hudi_py.config import Option, Options
 from hudi_py.config import bootstrap as bootstrap_config
 from hudi_py.config import read as read_config
-from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.operation import BOOTSTRAP, Operation
 from hudi_py.model.properties import BOOTSTRAP_COPIES, TableConfig
 from hudi_py.progress import Progress
-from hudi_py.storage import Storage, open_beside, plain_uri, with_durability
+from hudi_py.storage import Storage, open_beside, plain_uri
 from hudi_py.storage.threads import in_threads, write_threads
-from hudi_py.timeline.clock import InstantClock
+from hudi_py.transaction.action import OperationResult
 from hudi_py.transaction.owner.identity import process_identity
-from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
-from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.protocols import Committed
+from hudi_py.transaction.session import TableSession, WriteTarget
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view.bootstrap import BASE_PATH, FULL_INSTANT, METADATA_INSTANT, check_source
 from hudi_py.write.api import create_table, named_options, table_config_at
-from hudi_py.write.bootstrap.index import write_bootstrap_index
 from hudi_py.write.bootstrap.plan import BootstrapPlan
-from hudi_py.write.bootstrap.skeletons import SkeletonContext, write_skeleton
+from hudi_py.write.bootstrap.skeletons import SkeletonContext, write_bootstrap_index, write_skeleton
 from hudi_py.write.bootstrap.source import Source
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operations import run_operation
@@ -78,16 +75,8 @@ def bootstrap_options(
     return given
 
 
-def bootstrap_table(
-    storage: Storage,
-    options: Options,
-    *,
-    metadata: MetadataWriter | None = None,
-    after: Sequence[AfterCommit] = (),
-    storage_options: Mapping[str, str] | None = None,
-    clock: InstantClock | None = None,
-) -> WriteResult:
-    """Creates a table from the files below `hoodie.bootstrap.base.path`. For the other arguments see `write_rows`.
+def bootstrap_table(target: WriteTarget) -> WriteResult:
+    """Creates a table from the files below `hoodie.bootstrap.base.path`.
 
     Raises:
         TableExistsError: there is a table at the path.
@@ -95,10 +84,10 @@ def bootstrap_table(
         SchemaMismatchError, UnsupportedTableError: the files cannot be a table.
         ConflictError: another bootstrap of the table is under way.
     """
-    storage = with_durability(storage, options.get(write_config.DURABLE))
-    options = named_options(storage, options)
+    storage = target.durable
+    options = named_options(storage, target.options)
     source = _open_source(storage, options)
-    first = FirstWrite.of(process_identity(), TransactionSettings.of(options), storage_options)
+    first = FirstWrite.of(process_identity(), options)
     existing = table_config_at(storage)
     if existing is not None and not first.remove_bootstrap(storage, existing):
         raise _exists_error(storage)
@@ -106,8 +95,7 @@ def bootstrap_table(
     added = dict(plan.properties)
     if plan.skeletons and plan.copied:
         added[BOOTSTRAP_COPIES] = "pending"
-    for step in after:
-        step.check(TableConfig({**table_properties(plan.options), **added}))
+    target.check(TableConfig({**table_properties(plan.options), **added}))
     try:
         config, created = create_table(storage, plan.options, lambda properties: first.mark({**properties, **added}))
     except BaseException:  # also after an interrupt
@@ -117,13 +105,11 @@ def bootstrap_table(
         first.end()
         raise _exists_error(storage)
     with first.taken_back(storage, config):
-        session = TableSession.of(
-            storage, plan.options, metadata, config=config, clock=clock, storage_options=storage_options
-        )
+        session = replace(target, options=plan.options).session(config)
         done = [
             written for written in (_write_skeletons(session, plan), _copy_rows(session, plan)) if written is not None
         ]
-    services = run_after(after, session, done[-1][1])
+    services = session.run_after(done[-1][1])
     return replace(_combine_results([result for result, _ in done]), services=services)
 
 
@@ -155,7 +141,9 @@ def _write_skeletons(session: TableSession, plan: BootstrapPlan) -> tuple[WriteR
         infos = [planned.file.info for planned in plan.skeletons]
         write_bootstrap_index(session.storage, plan.source.base, list(zip(mappings, infos, strict=True)))
         progress.phase("committing")
-        done = transaction.commit(stats, schema_json=settings.stored_avro_json, extra=plan.options.commit_metadata)
+        done = transaction.commit(
+            OperationResult(stats), schema_json=settings.stored_avro_json, extra=plan.options.commit_metadata
+        )
     committed = Committed(
         *(done.instant, done.completion_time, "BOOTSTRAP", tuple(sorted({stat.partition_path for stat in stats}))),
         *(tuple(stat.path for stat in stats), done.timeline),

@@ -14,7 +14,7 @@ from hudi_py.expressions.predicate import Literal
 from hudi_py.formats.arrays import combined, empty_batch
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, assigned_members, conform_array
-from hudi_py.write.rows.casts import cast_exactly
+from hudi_py.write.table.evolution import cast_exactly
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ statement, or plans it for tasks (`spread`). A statement is bound once, and trav
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -13,10 +13,10 @@ from hudi_py.config import Options
 from hudi_py.config import write as write_config
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS
-from hudi_py.storage import Storage, open_storage, with_durability
+from hudi_py.storage import Storage, open_storage
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
-from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.session import TableSession, WriteTarget
 from hudi_py.write.context import TaskId
 from hudi_py.write.dml.merge import Merge, MergeBuilder
 from hudi_py.write.dml.merge_plan import BoundMerge, MergePlan
@@ -94,18 +94,16 @@ class MergeCall:
         assert isinstance(self.bound.statement, Merge)
         return self.bound.statement.source
 
+    def target(self) -> WriteTarget:
+        options = self.bound.settings.options.with_storage(dict(self.storage_options))
+        return WriteTarget(open_storage(self.path, options.for_storage()), options, self.metadata, self.after)
+
     def storage(self) -> Storage:
-        return _open_table(self.path, self.bound.settings.options, dict(self.storage_options))
+        return self.target().durable
 
 
 def run_change(
-    path: str,
-    options: Options,
-    change: Update | Delete,
-    metadata: MetadataWriter,
-    after: tuple[AfterCommit, ...],
-    *,
-    owner_pid: int | None = None,
+    target: WriteTarget, change: Update | Delete, *, owner_pid: int | None = None
 ) -> WriteResult | SpreadPlan:
     """Runs an update or a delete, or plans it for tasks.
 
@@ -115,24 +113,16 @@ def run_change(
     Raises:
         HudiError: as `run_statement`.
     """
-    check_many_processes(options)
-    storage = _open_table(path, options, options.storage)
-    session = statement_session(storage, change, options, metadata, after, options.storage or None)
-    bound, view = bind_statement(session, change, options)
+    check_many_processes(target.options)
+    session = statement_session(target, change)
+    bound, view = bind_statement(session, change, target.options)
     planned = PlannedStatement.of(bound, view)
     if _fits_one_process(planned):
-        return run_bound(session, bound, view, after, planned)
-    return _plan_for_tasks(session, planned, after, owner_pid)
+        return run_bound(session, bound, view, planned)
+    return _plan_for_tasks(session, planned, owner_pid)
 
 
-def plan_merge(
-    path: str,
-    options: Options,
-    plan: MergePlan,
-    source: pa.Schema,
-    metadata: MetadataWriter,
-    after: tuple[AfterCommit, ...],
-) -> MergeCall:
+def plan_merge(target: WriteTarget, plan: MergePlan, source: pa.Schema) -> MergeCall:
     """Binds a merge to its table. Changes nothing.
 
     Args:
@@ -141,13 +131,14 @@ def plan_merge(
     Raises:
         HudiError: as `run_statement`, if the merge does not fit the table or its source.
     """
+    options = target.options
     check_many_processes(options)
     columns = pa.schema([field for field in source if field.name not in META_FIELDS])
     statement = Merge(plan, normalise_schema(columns))
-    storage = _open_table(path, options, options.storage)
-    session = statement_session(storage, statement, options, metadata, (), options.storage or None)
+    session = statement_session(replace(target, after=()), statement)
     bound, _ = bind_statement(session, statement, options)
-    return MergeCall(path, bound, metadata, after, storage_options=tuple(options.storage.items()))
+    given = tuple(options.storage.items())
+    return MergeCall(target.storage.uri, bound, session.metadata, target.after, storage_options=given)
 
 
 def stage_source(call: MergeCall, task: TaskId, batches: Iterable[pa.RecordBatch]) -> StagedSource | None:
@@ -172,23 +163,21 @@ def commit_merge(
     Raises:
         HudiError: as `run_statement`.
     """
-    storage, options, done = call.storage(), call.bound.settings.options, None
+    target, done = call.target(), None
+    storage, options = target.durable, target.options
     try:
-        session = statement_session(
-            *(storage, call.bound.statement, options, call.metadata, call.after),
-            dict(call.storage_options) or None,
-        )
+        session = statement_session(target, call.bound.statement)
         view = session.view_for_write(session.timeline())
         bound = call.bound.on(view)
         if has_few_keys(staged) and _is_small(options, staged):
             bound = bound.merging(_read_source(call, staged))
         planned = plan_staged(bound, view, staged)
         if not _fits_one_process(planned, staged):
-            done = _plan_for_tasks(session, planned, call.after, owner_pid, call.token, staged)
+            done = _plan_for_tasks(session, planned, owner_pid, call.token, staged)
             return done
         if bound.source is None:
-            return run_bound(session, bound.merging(_read_source(call, staged)), view, call.after)
-        return run_bound(session, bound, view, call.after, planned)
+            return run_bound(session, bound.merging(_read_source(call, staged)), view)
+        return run_bound(session, bound, view, planned)
     finally:
         if done is None:
             forget_source(storage, call.token)
@@ -202,13 +191,12 @@ def abort_merge(call: MergeCall) -> None:
 def _plan_for_tasks(
     session: TableSession,
     planned: PlannedStatement,
-    after: tuple[AfterCommit, ...],
     owner_pid: int | None,
     token: str = "",
     files: Sequence[StagedSource] = (),
 ) -> SpreadPlan:
     plan, _ = redo_on_conflict(
-        lambda: plan_spread(session, planned, token=token, files=files, after=after, owner_pid=owner_pid),
+        lambda: plan_spread(session, planned, token=token, files=files, owner_pid=owner_pid),
         session.settings.conflict_retries,
     )
     return plan
@@ -230,7 +218,3 @@ def _is_small(options: Options, files: Sequence[StagedSource], more: int = 0) ->
 def _read_source(call: MergeCall, staged: Sequence[StagedSource]) -> pa.Table:
     rows = staged_rows(call.storage(), [file.file for file in staged])
     return pa.Table.from_batches(list(rows), call.source)
-
-
-def _open_table(path: str, options: Options, storage_options: Mapping[str, str]) -> Storage:
-    return with_durability(open_storage(path, storage_options or None), options.get(write_config.DURABLE))

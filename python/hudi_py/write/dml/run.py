@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from typing import TypeAlias
@@ -19,12 +19,10 @@ from hudi_py.progress import Progress
 from hudi_py.read import make_scan
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
-from hudi_py.storage import Storage, with_durability
+from hudi_py.transaction.action import OperationResult
 from hudi_py.transaction.owner.identity import process_identity
-from hudi_py.transaction.planned import begin_planned
-from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
-from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.transaction.protocols import Committed
+from hudi_py.transaction.session import TableSession, WriteTarget
 from hudi_py.view import FileSystemView
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import WriteContext
@@ -40,8 +38,8 @@ from hudi_py.write.dml.statements import (
     Update,
     change_rows,
 )
-from hudi_py.write.result import OperationResult, WriteResult, result_of
-from hudi_py.write.retry import redo_on_conflict
+from hudi_py.write.result import WriteResult, result_of
+from hudi_py.write.retry import begin_planned, redo_on_conflict
 from hudi_py.write.settings import WriteSettings, settings_as_stored
 from hudi_py.write.table.first import FirstWrite
 
@@ -132,21 +130,12 @@ class PlannedStatement:
         return sum(split.size for split in self.splits)
 
 
-def run_statement(
-    storage: Storage,
-    statement: Statement,
-    options: Options,
-    *,
-    source: pa.Table | None = None,
-    metadata: MetadataWriter | None = None,
-    after: Sequence[AfterCommit] = (),
-    storage_options: Mapping[str, str] | None = None,
-) -> WriteResult:
+def run_statement(target: WriteTarget, statement: Statement, *, source: pa.Table | None = None) -> WriteResult:
     """Runs a statement as one commit.
 
     It reads the state of the table with which its transaction begins, so that a concurrent commit to the same file
     groups is a conflict. A statement that changes nothing makes an empty commit, as in Apache Hudi, unless
-    `hoodie.allow.empty.commit=false`. For other arguments see `write_rows`.
+    `hoodie.allow.empty.commit=false`.
 
     Args:
         source: the rows of a merge.
@@ -157,10 +146,9 @@ def run_statement(
         DuplicateKeyError: rows of a merge are for the same key.
         ConflictError: another write is pending, or completed meanwhile.
     """
-    storage = with_durability(storage, options.get(write_config.DURABLE))
-    session = statement_session(storage, statement, options, metadata, after, storage_options)
-    bound, view = bind_statement(session, statement, options)
-    return run_bound(session, bound if source is None else bound.merging(source), view, after)
+    session = statement_session(target, statement)
+    bound, view = bind_statement(session, statement, target.options)
+    return run_bound(session, bound if source is None else bound.merging(source), view)
 
 
 def bind_statement(
@@ -176,7 +164,6 @@ def run_bound(
     session: TableSession,
     bound: BoundStatement,
     view: FileSystemView,
-    after: Sequence[AfterCommit],
     planned: PlannedStatement | None = None,
 ) -> WriteResult:
     """Runs a bound statement. For errors see `run_statement`.
@@ -190,20 +177,14 @@ def run_bound(
     (result, committed), retries = redo_on_conflict(
         lambda: _run_once(session, *next(attempts)), session.settings.conflict_retries
     )
-    services = () if committed is None else run_after(after, session, committed)
+    services = () if committed is None else session.run_after(committed)
     return replace(result, retries=retries, services=services)
 
 
-def statement_session(
-    storage: Storage,
-    statement: Statement,
-    options: Options,
-    metadata: MetadataWriter | None,
-    after: Sequence[AfterCommit],
-    storage_options: Mapping[str, str] | None,
-) -> TableSession:
+def statement_session(target: WriteTarget, statement: Statement) -> TableSession:
     """Opens the session of a statement. Raises the errors of `run_statement` if there is no table or it cannot be
     written."""
+    storage, options = target.durable, target.options
     existing = existing_table(storage)
     if existing is None:
         raise TableNotFoundError(
@@ -215,9 +196,8 @@ def statement_session(
             f"'{concurrency_config.NON_BLOCKING}': changes that others make to the same rows meanwhile would be lost; "
             f"use {concurrency_config.OPTIMISTIC}"
         )
-    first = FirstWrite.of(process_identity(), TransactionSettings.of(options), storage_options)
-    config = open_or_create(storage, existing, pa.schema([]), statement.operation, options, after, first)
-    return TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
+    first = FirstWrite.of(process_identity(), options)
+    return target.session(open_or_create(target, existing, pa.schema([]), statement.operation, first))
 
 
 def _run_once(

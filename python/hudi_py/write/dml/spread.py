@@ -28,7 +28,6 @@ from hudi_py.read.slices.task import read_split_on
 from hudi_py.read.split import Split
 from hudi_py.schema import RECORD_KEY
 from hudi_py.transaction.owner.identity import process_identity
-from hudi_py.transaction.protocols import AfterCommit
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import FileSystemView
@@ -136,7 +135,6 @@ def plan_spread(
     *,
     token: str = "",
     files: Sequence[StagedSource] = (),
-    after: tuple[AfterCommit, ...] = (),
     owner_pid: int | None = None,
 ) -> SpreadPlan:
     """Plans a statement for the tasks of an engine: chooses its instant and pins the table. Writes nothing.
@@ -170,7 +168,6 @@ def plan_spread(
         kind,
         context.row_schema,
         extra=tuple(bound.settings.options.commit_metadata.items()),
-        after=after,
         arrival="groups",
         relied_on=tuple({RECORD_INDEX} & {*handle.config.metadata_partitions}),
         storage_options=tuple((session.storage_options or {}).items()),

@@ -12,13 +12,13 @@ from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.operation import Operation
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.action import OperationResult
 from hudi_py.transaction.metadata_drop import dropped_meanwhile
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import deleted_groups, replaced_by, replaced_groups
 from hudi_py.write.operations.place import write_shares
 from hudi_py.write.operations.tagging import tagged_input
-from hudi_py.write.result import OperationResult
 
 
 def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:

@@ -37,19 +37,18 @@ from hudi_py.schema.ids import avro_with_ids, reconciled, with_ids
 from hudi_py.schema.internal import InternalSchema
 from hudi_py.schema.meta import compact_json
 from hudi_py.schema.paths import type_at
-from hudi_py.storage import Storage, with_durability
+from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import SCHEMA_KEY, SCHEMA_OF_PLAN, newest_history, resolve_table_schema
+from hudi_py.transaction.action import OperationResult
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA
-from hudi_py.transaction.planned import NothingToDoError, begin_planned
-from hudi_py.transaction.protocols import MetadataWriter
-from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.view import FileSystemView
 from hudi_py.write.api import existing_table
 from hudi_py.write.result import WriteResult, result_of
-from hudi_py.write.retry import redo_on_conflict
+from hudi_py.write.retry import NothingToDoError, begin_planned, redo_on_conflict
 from hudi_py.write.table.evolution import SchemaChange
 from hudi_py.write.table.support import check_types
 
@@ -75,31 +74,36 @@ class Altered:
     changes: tuple[SchemaChange, ...]
 
 
-def column_changes(
-    *,
-    drop: str | Iterable[str] = (),
-    rename: Mapping[str, str] | None = None,
-    add: Types | None = None,
-    type: Types | None = None,
-    comment: Mapping[str, str | None] | None = None,
-    nullable: Mapping[str, bool] | None = None,
-    move: Mapping[str, str] | None = None,
-) -> tuple[ColumnChange, ...]:
+@dataclass(frozen=True, slots=True)
+class AlterArguments:
+    """The arguments of `Table.alter`."""
+
+    drop: str | Iterable[str] = ()
+    rename: Mapping[str, str] | None = None
+    add: Types | None = None
+    type: Types | None = None
+    comment: Mapping[str, str | None] | None = None
+    nullable: Mapping[str, bool] | None = None
+    move: Mapping[str, str] | None = None
+
+
+def column_changes(given: AlterArguments) -> tuple[ColumnChange, ...]:
     """Returns the changes that the arguments of `Table.alter` describe, in order.
 
     Raises:
         ConfigError: an argument is not valid.
     """
-    dropped = [drop] if isinstance(drop, str) else drop
+    dropped = [given.drop] if isinstance(given.drop, str) else given.drop
     changes: list[ColumnChange] = [DropColumn(path) for path in dropped]
-    changes += [RenameColumn(path, name) for path, name in (rename or {}).items()]
+    changes += [RenameColumn(path, name) for path, name in (given.rename or {}).items()]
     changes += [
-        AddColumn(path, field.type, _comment_of(field), declared(field)) for path, field in _check_types("add", add)
+        AddColumn(path, field.type, _comment_of(field), declared(field))
+        for path, field in _check_types("add", given.add)
     ]
-    changes += [ChangeType(path, field.type) for path, field in _check_types("type", type)]
-    changes += [SetComment(path, text) for path, text in (comment or {}).items()]
-    changes += [SetNullable(path, flag) for path, flag in (nullable or {}).items()]
-    for path, place in (move or {}).items():
+    changes += [ChangeType(path, field.type) for path, field in _check_types("type", given.type)]
+    changes += [SetComment(path, text) for path, text in (given.comment or {}).items()]
+    changes += [SetNullable(path, flag) for path, flag in (given.nullable or {}).items()]
+    for path, place in (given.move or {}).items():
         word, _, other = place.strip().partition(" ")
         if (word == "first") is bool(other) or word not in ("first", "after", "before"):
             raise ConfigError(
@@ -145,19 +149,11 @@ def _comment_of(field: pa.Field) -> str | None:
     return note.decode("utf-8", "replace") if note else None
 
 
-def alter_table(
-    storage: Storage,
-    changes: Sequence[ColumnChange],
-    options: Options,
-    *,
-    metadata: MetadataWriter | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> WriteResult:
+def alter_table(target: WriteTarget, changes: Sequence[ColumnChange]) -> WriteResult:
     """Changes columns of a table in one commit; rows and files stay as they are.
 
     Args:
         changes: applied in order.
-        metadata: maintains the metadata table; None: drops it.
 
     Returns:
         `instant` is None if the columns already are as asked.
@@ -167,11 +163,11 @@ def alter_table(
         ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was changed.
         ConflictError: another write is pending, or completed meanwhile.
     """
-    storage = with_durability(storage, options.get(write_config.DURABLE))
+    storage, options = target.durable, target.options
     config = existing_table(storage)
     if config is None:
         raise TableNotFoundError(f"Cannot alter the table at {storage.uri}: there is no table; check the path")
-    session = TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
+    session = target.session(config)
 
     def plan(view: FileSystemView) -> Altered:
         planned = altered(view.state, changes, options)
@@ -184,7 +180,7 @@ def alter_table(
         try:
             with begin_planned(session, plan, action=action, operation=ALTER_SCHEMA) as (transaction, planned):
                 commit = transaction.commit(
-                    (), schema_json=planned.avro_json, extra=options.commit_metadata, ids=planned.ids
+                    OperationResult(()), schema_json=planned.avro_json, extra=options.commit_metadata, ids=planned.ids
                 )
         except NothingToDoError:
             return result_of(ALTER_SCHEMA.lower(), None, None, ())

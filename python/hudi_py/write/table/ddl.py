@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from hudi_py.config import Options
 from hudi_py.errors import ConfigError, TableExistsError
 from hudi_py.model.instant import State
 from hudi_py.model.layout import META_FOLDER, PARTITION_METAFILE
@@ -14,9 +13,8 @@ from hudi_py.storage import Storage, open_storage, plain_uri
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.transaction.locks import TableLock
 from hudi_py.transaction.partition_metafile import partition_metafile
-from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import recovered, refuse_living
-from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.session import WriteTarget
 from hudi_py.write.api import existing_table
 from hudi_py.write.table.first import remove, remove_metadata_folder
 
@@ -50,21 +48,10 @@ def check_move(path: str, target: str, storage: Storage) -> None:
         raise TableExistsError(f"Cannot move the files of the table at {path}: there is something at {target} already")
 
 
-def rename_table(
-    storage: Storage,
-    name: str,
-    target: str,
-    options: Options,
-    *,
-    metadata: MetadataWriter | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> None:
-    """Renames a table in its properties, and moves its files to `target`, under the table lock and while nobody writes.
+def rename_table(target: WriteTarget, name: str, place: str) -> None:
+    """Renames a table in its properties, and moves its files to `place`, under the table lock and while nobody writes.
     A process that writes to the old place would lose its rows, and locks in services have the table's name. Failed
     writes are rolled back. Stricter than Apache Hudi, which does not check.
-
-    Args:
-        metadata: maintains the metadata table where a write is rolled back; None: drops it.
 
     Raises:
         TableNotFoundError, ConfigError, TableExistsError: as `check_move`.
@@ -72,9 +59,10 @@ def rename_table(
         LockError: the table lock could not be acquired in time.
         UnsupportedTableError: the table version can only be read.
     """
+    storage, storage_options = target.storage, target.options.for_storage()
     path = storage.uri
-    check_move(path, target, storage)
-    session = TableSession.of(storage, options, metadata, storage_options=storage_options)
+    check_move(path, place, storage)
+    session = target.session()
     with recovered(session, f"rename the table at {path}") as table:
         # A service that is only planned moves with the table
         writes = {instant.time for instant in table.plans.writes}
@@ -82,15 +70,15 @@ def rename_table(
         refuse_living(
             table, (service for service in services if service.state is not State.REQUESTED), "rename the table"
         )
-        check_move(path, target, storage)
+        check_move(path, place, storage)
         update_table_config(table.session.storage, {_NAME: name})
-        (parent, old), (folder, new) = _split_path(path), _split_path(target)
+        (parent, old), (folder, new) = _split_path(path), _split_path(place)
         if (parent, old) != (folder, new):
             shared = _common_folder(parent, folder)
             open_storage(shared, storage_options).rename(
                 f"{parent[len(shared) :]}/{old}".strip("/"), f"{folder[len(shared) :]}/{new}".strip("/")
             )
-            table.lock.moved(open_storage(target, storage_options))
+            table.lock.moved(open_storage(place, storage_options))
 
 
 def _split_path(path: str) -> tuple[str, str]:
@@ -116,13 +104,7 @@ def _common_folder(left: str, right: str) -> str:
     return start + ("/".join(parts) or "/")
 
 
-def drop_table(
-    storage: Storage,
-    options: Options,
-    *,
-    metadata: MetadataWriter | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> bool:
+def drop_table(target: WriteTarget) -> bool:
     """Deletes a table with all its files, under the table lock and while nobody writes: rows written to a table while
     it is deleted would be lost, or outlast it. Stricter than Apache Hudi, which does not check.
 
@@ -134,10 +116,11 @@ def drop_table(
         LockError: the table lock could not be acquired in time.
         UnsupportedTableError: the table version can only be read.
     """
+    storage = target.storage
     config = existing_table(storage)
     if config is None:
         return False
-    session = TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
+    session = target.session(config)
     with session.locked(f"drop the table at {storage.uri}") as table:
         refuse_living(table, table.timeline.pending, "drop the table")
         _delete_files(table.session.storage, table.lock)
@@ -156,15 +139,7 @@ def _delete_files(storage: Storage, lock: TableLock) -> None:
 """The commit named in the metafile of a partition that no commit has created (`HoodieTimeline.INIT_INSTANT_TS`)."""
 
 
-def add_partitions(
-    storage: Storage,
-    paths: Sequence[str],
-    options: Options,
-    *,
-    if_not_exists: bool = False,
-    metadata: MetadataWriter | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> None:
+def add_partitions(target: WriteTarget, paths: Sequence[str], *, if_not_exists: bool = False) -> None:
     """Creates the folders of partitions, without rows. Neither the timeline nor the metadata table changes; the
     metadata table learns of a partition with its first rows.
 
@@ -178,8 +153,9 @@ def add_partitions(
         TableNotFoundError: there is no table.
         UnsupportedTableError: the table version can only be read.
     """
+    storage = target.storage
     config = load_table_config(storage)
-    session = TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
+    session = target.session(config)
     with session.locked(f"add partitions to the table at {storage.uri}") as table:
         own = table.session.storage
         there = {path for path in paths if any(name.startswith(PARTITION_METAFILE) for name in own.names(path))}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import Options
 from hudi_py.errors import ConflictError, HudiError, first_line
 from hudi_py.model.instant import Action
 from hudi_py.model.layout import BACKUP, LOCK_FILE, META_FOLDER, PARTITION_METAFILE, PROPERTIES
@@ -57,14 +58,10 @@ class FirstWrite:
     storage_options: Mapping[str, str] | None = None
 
     @classmethod
-    def of(
-        cls,
-        process: ProcessIdentity | None,
-        settings: TransactionSettings,
-        storage_options: Mapping[str, str] | None,
-    ) -> FirstWrite:
-        """Returns a write that ends with `process`, if that is known."""
-        return cls(WriterIdentity(new_writer_id(), process), settings, storage_options)
+    def of(cls, process: ProcessIdentity | None, options: Options) -> FirstWrite:
+        """Returns a write with these options that ends with `process`, if that is known."""
+        owner = WriterIdentity(new_writer_id(), process)
+        return cls(owner, TransactionSettings.of(options), options.for_storage())
 
     def mark(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Returns the properties of the table that it creates, with the mark."""

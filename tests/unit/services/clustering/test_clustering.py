@@ -30,7 +30,7 @@ from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.transaction.owner.claim import close_claim, holder
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import service_target
 
 PLAN = "hoodie.clustering.plan.strategy."
 QUICK = {
@@ -71,7 +71,7 @@ def make(path: Path, version: int = 9, kind: str = "cow", **options: str) -> str
 
 def context(path: str, given: Mapping[str, str] | None = None) -> ServiceContext:
     options = Options.resolve({**QUICK, **(given or {})})
-    return ServiceContext.of(LocalStorage(path), options, metadata_writer(options))
+    return ServiceContext.of(service_target(LocalStorage(path), options))
 
 
 def cluster(path: str, given: Mapping[str, str] | None = None) -> ClusteringReport:

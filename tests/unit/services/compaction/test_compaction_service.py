@@ -38,7 +38,8 @@ from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.owner.identity import end_work
 from hudi_py.transaction.protocols import NoMetadata
 from hudi_py.transaction.recovery import failed_writes as recovery
-from hudi_py.wiring import metadata_writer
+from hudi_py.transaction.session import WriteTarget
+from hudi_py.wiring import service_target
 from tests.faults.tables import rows, write
 from tests.golden import tables
 from tests.support.sessions import changed
@@ -61,9 +62,11 @@ def make(storage: Storage, version: int, kind: str = "mor") -> None:
 
 def context(storage: Storage, options: Mapping[str, object] | None = None) -> ServiceContext:
     found = ServiceContext.of(
-        storage,
-        Options.resolve({"hoodie.time.generator.max_expected_clock_skew_ms": 1, **(options or {})}),
-        NoMetadata(),
+        WriteTarget(
+            storage,
+            Options.resolve({"hoodie.time.generator.max_expected_clock_skew_ms": 1, **(options or {})}),
+            NoMetadata(),
+        )
     )
     clock = InstantClock(found.config(), skew_ms=0)
     return replace(found, session=replace(found.session, clock=clock))
@@ -423,7 +426,7 @@ def test_on_demand_every_partition_is_looked_at(tmp_path: Path) -> None:
     }
     assert table.compact(options=by_path).num_file_groups == 1
     # as in Apache Hudi, what is planned after commits is not told of the partitions that were passed over
-    own = ServiceContext.of(LocalStorage(str(tmp_path)), Options.resolve({}), NoMetadata())
+    own = ServiceContext.of(WriteTarget(LocalStorage(str(tmp_path)), Options.resolve({}), NoMetadata()))
     assert looked_at(own) == []
     assert table.compact().num_file_groups == 1
     assert table.scan(query_type="read_optimized").to_table().num_rows == 2
@@ -481,7 +484,7 @@ def test_tables_of_apache_hudi(name: str, tmp_path: Path) -> None:
 
     before = whole()
     options = Options.resolve({})
-    own = ServiceContext.of(LocalStorage(str(path)), options, metadata_writer(options))
+    own = ServiceContext.of(service_target(LocalStorage(str(path)), options))
     while pending_instants(ALWAYS, own) or ALWAYS.schedule(own).instant is not None:
         run(ALWAYS, own)
     assert whole().equals(before)
@@ -491,4 +494,4 @@ def test_tables_of_apache_hudi(name: str, tmp_path: Path) -> None:
 def test_a_log_that_was_cut_is_not_compacted(tmp_path: Path) -> None:
     path = tables.load()["v6_mor_torn_log"].extract(tmp_path)
     with pytest.raises(CorruptFileError, match="of its 1670 bytes"):
-        ALWAYS.schedule(ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), NoMetadata()))
+        ALWAYS.schedule(ServiceContext.of(WriteTarget(LocalStorage(str(path)), Options.resolve({}), NoMetadata())))

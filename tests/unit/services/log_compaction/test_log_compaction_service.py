@@ -26,6 +26,7 @@ from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.transaction.metadata_drop import drop_metadata_table
 from hudi_py.transaction.protocols import NoMetadata
+from hudi_py.transaction.session import WriteTarget
 from tests.faults.tables import rows, write
 from tests.golden import tables
 
@@ -48,7 +49,7 @@ def make(storage: Storage, version: int = 9) -> None:
 
 def context(storage: Storage, options: Mapping[str, object] | None = None) -> ServiceContext:
     given = {"hoodie.log.compaction.blocks.threshold": 3, **(options or {})}
-    found = ServiceContext.of(storage, Options.resolve(given), NoMetadata())
+    found = ServiceContext.of(WriteTarget(storage, Options.resolve(given), NoMetadata()))
     clock = InstantClock(found.config(), skew_ms=0)
     return replace(found, session=replace(found.session, clock=clock))
 

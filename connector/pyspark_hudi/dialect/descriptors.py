@@ -1,11 +1,11 @@
-"""Declares procedures for CALL, and those whose rows the core provides (`hudi_py.inspect.procedures`,
-`hudi_py.health.procedures`)."""
+"""Describes kinds of SQL statements and the procedures of CALL, and declares those whose rows the core provides
+(`hudi_py.inspect.procedures`, `hudi_py.health.procedures`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -16,6 +16,31 @@ from hudi_py.schema import backticked
 from pyspark_hudi import calls
 from pyspark_hudi.dialect.tables import StatementTarget, Tables, report_rows
 from pyspark_hudi.dialect.text import Cursor, tokens_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class SqlStatement:
+    """A kind of statement: how to recognise, run and document it."""
+
+    begins: tuple[str, ...]
+    """The words with which it may begin, after a WITH clause if there is one."""
+    run: Callable[[Tables, Cursor], DataFrame | None]
+    """Parses and runs a statement. Returns None if it concerns no Hudi table, so that Spark runs it."""
+    syntax: str = ""
+    """Syntax for docs/sql.md, which omits statements without it."""
+    notes: str = ""
+
+    def sees(self, cursor: Cursor) -> bool:
+        """Returns whether a statement is of this kind."""
+        return any(cursor.sees(*words.split()) for words in self.begins)
+
+    def may_begin_with(self, word: str) -> bool:
+        """Returns whether statements of this kind may begin with a word, in upper case."""
+        return any(words.split()[0] == word for words in self.begins)
+
 
 Rows = Iterable[tuple[Any, ...]]
 Given = Mapping[str, Any]

@@ -24,19 +24,19 @@ from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import Argument, Due, Service
 from hudi_py.services.planned.service import Preview, Scheduled, ServiceReport, execute_all
-from hudi_py.timeline.index_records import (
+from hudi_py.timeline.pending_plans import PendingPlans, read_plan
+from hudi_py.timeline.plans import (
     IndexPartition,
     IndexPlan,
     decode_index_plan,
     encode_index_metadata,
     encode_index_plan,
 )
-from hudi_py.timeline.pending_plans import PendingPlans, read_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import LockedAction
 from hudi_py.transaction.attempt import PlannedAction, check_dead
-from hudi_py.transaction.instants import remove_pending
+from hudi_py.transaction.instants import InstantFiles
 from hudi_py.transaction.owner.claim import Attempt, check_open, forget_write, holder
 from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.owner.identity import WriterIdentity
@@ -436,7 +436,7 @@ def _find_owner(table: LockedTable, indexing: Instant) -> WriterIdentity | None:
 def _drop_files(table: LockedTable, indexing: Instant) -> str:
     """Removes the files of a plan. Returns what to say of it."""
     forget_write(table.storage, indexing.time)
-    remove_pending(table.storage, table.timeline.layout, indexing.time, Action.INDEXING)
+    InstantFiles(table.storage, table.timeline.layout, indexing.time, Action.INDEXING).remove_pending()
     return f"the indexing {indexing.time} was removed: the table has all of its partitions"
 
 

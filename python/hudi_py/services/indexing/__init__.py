@@ -1,1 +1,0 @@
-"""Building indexes beside writers (`HoodieIndexer`, `ScheduleIndexActionExecutor`, `RunIndexActionExecutor`, 1.2.0)."""
