@@ -427,7 +427,7 @@ class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMeth
         state = self._state()
         if as_of is None:
             return state, None
-        return state, open_snapshot(state, time_of(as_of, state.timeline, by_completion=False)).as_of
+        return state, open_snapshot(state, time_of(as_of, state, by_completion=False)).as_of
 
     def _archived(self, *, metadata: bool = False) -> list[ArchivedInstant]:
         return archived_instants(self._storage, self._reload(), ArchiveQuery(metadata=metadata))

@@ -20,7 +20,7 @@ from hudi_py.config.incremental import FALLBACK, PATH_GLOB
 from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableError
 from hudi_py.formats.log import read_blocks
 from hudi_py.model.files import BaseFile, LogFile
-from hudi_py.model.instant import CommitTimes, InstantTime
+from hudi_py.model.instant import CommitTimes, CompletionTime, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.planning.plan import ScanPlan, plan_scan
@@ -31,8 +31,10 @@ from hudi_py.read.support import check_slices
 from hudi_py.schema.patterns import glob_regex, matching
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import when_remote
+from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.commits import Commit, InstantRange, first_hole, pin_at, read_commits
+from hudi_py.timeline.history import ArchiveQuery
 from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Pin, Timeline
@@ -47,11 +49,12 @@ _LIST_FROM = 8
 """Number of files of a folder from which on listing it is assumed to be cheaper than one stat per file."""
 
 
-def time_of(value: Moment, timeline: Timeline, *, by_completion: bool) -> str | int | date:
+def time_of(value: Moment, state: TableState, *, by_completion: bool) -> str | int | date:
     """Converts a commit to its completion time. Returns other values unchanged.
 
     Raises:
         ConfigError: nothing was committed, or the completion time is unknown.
+        CorruptFileError: the archive, which is read if the active timeline lacks the commit, is damaged.
     """
     if not isinstance(value, CommitTimes):
         return value
@@ -59,15 +62,21 @@ def time_of(value: Moment, timeline: Timeline, *, by_completion: bool) -> str | 
         raise ConfigError(f"Cannot take {value!r} as a point in time: it committed nothing; take an earlier result")
     if not by_completion:
         return value.instant
-    time = value.completion_time or next(
-        (i.completion_time for i in timeline.completed if i.time == value.instant), None
-    )
+    time = value.completion_time or _completion_time(state, value.instant)
     if time is None:
         raise ConfigError(
-            f"Cannot take the commit {value.instant} as a point in time: its completion time is unknown, as the active "
-            "timeline no longer has it; give a time"
+            f"Cannot take the commit {value.instant} as a point in time: its completion time is unknown, as neither "
+            "the active timeline nor the archive has it; give a time"
         )
     return time
+
+
+def _completion_time(state: TableState, instant: InstantTime) -> CompletionTime | None:
+    for active in state.timeline.completed:
+        if active.time == instant:
+            return active.completion_time
+    archived = archived_instants(state.storage, state.config, ArchiveQuery(since=instant, until=instant))
+    return next((write.completion_time for write in archived if write.time == instant), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,7 @@ def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
     by_transition = not timeline.layout.has_completion_times and policy == "USE_TRANSITION_TIME"
     by_completion = timeline.layout.has_completion_times or by_transition
     first, last = (
-        None if bound is None else _bound_instant(time_of(bound, timeline, by_completion=by_completion), zone)
+        None if bound is None else _bound_instant(time_of(bound, snapshot, by_completion=by_completion), zone)
         for bound in (request.begin, request.end)
     )
     if last == EARLIEST:

@@ -223,7 +223,7 @@ def make_scan(state: TableState, request: ScanRequest) -> Scan:
     It is planned at once: a later plan could silently miss a file that was cleaned in between.
     """
     began = time.monotonic()
-    as_of = None if request.as_of is None else time_of(request.as_of, state.timeline, by_completion=False)
+    as_of = None if request.as_of is None else time_of(request.as_of, state, by_completion=False)
     snapshot = open_snapshot(state, as_of)
     if request.query_type == "cdc":
         return _planned_scan(snapshot, change_range(snapshot, request), request, began)

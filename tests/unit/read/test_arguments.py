@@ -216,6 +216,21 @@ def test_a_write_that_committed_nothing_is_no_point_in_time(tmp_path: Path) -> N
 # ---- keys of tables without meta columns
 
 
+def test_a_write_that_was_archived_before_an_upgrade(tmp_path: Path) -> None:
+    """Version 6 has no completion times in its results; the archive that the upgrade makes has them."""
+    options = {"hoodie.metadata.enable": "false", "hoodie.archive.automatic": "false"}
+    table = trips(tmp_path, table_version=6, options=options)
+    first, second, *_ = [table.upsert(rows(id, 2), options=options) for id in "defgh"]
+    kept = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    table.archive(options=options | kept)
+    table.upgrade(8)
+    assert first.instant not in table.instants()["instant"].to_pylist()
+    assert ids(table.scan(query_type="incremental", begin=first, end=second)) == ["e"]
+    unknown = replace(NOTHING, instant="20200101000000000")
+    with pytest.raises(hudi_py.ConfigError, match="neither the active timeline nor the archive has it"):
+        table.scan(query_type="incremental", begin=unknown)
+
+
 @pytest.mark.parametrize("mor", [False, True])
 def test_keys_made_of_columns(tmp_path: Path, mor: bool) -> None:
     table = MadeTable(str(tmp_path / "t"), mor=mor, properties={"hoodie.populate.meta.fields": "false"})

@@ -65,7 +65,7 @@ def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
     zone, timeline = table_zone(snapshot.config), snapshot.timeline
     by_completion = timeline.layout.has_completion_times
     bounds = (
-        time_of(item, timeline, by_completion=by_completion) if item is not None else None for item in (begin, end)
+        time_of(item, snapshot, by_completion=by_completion) if item is not None else None for item in (begin, end)
     )
     first, last = (None if bound is None or bound == _EARLIEST else _bound_instant(bound, zone) for bound in bounds)
     span = InstantRange(
