@@ -39,6 +39,7 @@ from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.timeline.times import is_special
 from hudi_py.view import FileSystemView, StorageLister, load_view
 
 FILES: Final = "files"
@@ -295,8 +296,9 @@ class MetadataTable:
 
     def _made(self) -> str:
         """Returns the time at which the metadata table existed at the latest: its first completion, which is its
-        creation unless that was archived."""
-        return min((instant.completion_time or "" for instant in self.timeline.completed), default="")
+        creation unless that was archived. An upgrade from version 6 may have given initial instants their own times."""
+        completions = (instant.completion_time or "" for instant in self.timeline.completed)
+        return min((time for time in completions if not is_special(time)), default="")
 
     def _check_maintained(self, timeline: Timeline) -> None:
         """Raises CorruptFileError if a writer has not maintained the metadata table.

@@ -243,6 +243,9 @@ def _check_files_of_empty(state: TableState, instant: Instant, record: dict[str,
         if columns is None:
             continue
         own = {**columns, "fields": [field for field in columns["fields"] if field.get("name") not in _NO_COLUMNS]}
+        if not own["fields"]:
+            why = f"{path}, which it wrote, has meta columns only: it is a skeleton of a bootstrapped file"
+            raise _empty_commit(state, instant, "read", why)
         lost = next((field for field in arrow_schema(own) if _is_lost(field, known)), None)
         if lost is not None:
             why = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,20 @@ def test_a_copied_table(version: int, to: int) -> None:
     assert memory_tables.read(copy) == before == dict.fromkeys(range(4), 3)
     for slice_ in hudi_py.open_table(copy.uri).files().to_pylist():
         assert not slice_["log_files"]
+
+
+def test_a_metadata_table_that_was_made_anew_stays_in_use(tmp_path: Path) -> None:
+    """The upgrade compacts one that has initial instants only, whose times are no points in time."""
+    rows = [{"id": number, "ts": 1} for number in range(4)]
+    for _ in range(2):
+        hudi_py.write(tmp_path, rows, record_key="id", ordering_by="ts", table_version=6)
+    table = hudi_py.open_table(tmp_path)
+    table.metadata.rebuild()
+    table.upgrade(9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert table.scan().count() == 4
+    assert table.metadata.verify().ok
 
 
 def test_what_is_planned(tmp_path: Path) -> None:

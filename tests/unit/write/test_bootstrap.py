@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
-from hudi_py.errors import ConfigError, HudiError, TableExistsError
+from hudi_py.errors import ConfigError, CorruptFileError, HudiError, TableExistsError
 from hudi_py.formats.hfile import open_hfile
 from hudi_py.storage import open_storage
 from hudi_py.timeline.records import decode_record
@@ -405,3 +405,14 @@ def test_changes_and_erasures_read_the_source(tmp_path: Path, kind: str) -> None
     report = hudi_py.open_table(path).erase(keys=["k1", "k2"])
     assert report.complete
     assert content(path) == {key: value for key, value in ALL.items() if key not in ("k1", "k2")}
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_an_emptied_commit_is_no_table_without_columns(tmp_path: Path, version: int) -> None:
+    """Skeletons have meta columns only; their commit alone says what else there is."""
+    folder, path = source(tmp_path / "source", "hive", "parquet"), tmp_path / "t"
+    hudi_py.bootstrap(path, folder, "metadata_only", table_version=version, options=BARE, **NAMES)
+    (commit,) = (file for file in path.rglob("00000000000001*.commit") if file.stat().st_size)
+    commit.write_bytes(b"")
+    with pytest.raises(CorruptFileError, match="has meta columns only: it is a skeleton of a bootstrapped file"):
+        content(path)
