@@ -62,6 +62,7 @@ _CALLS: Final = {
     "compact": Remedy("table.compact()", cli="`hudi-py compact PATH`"),
     "log_compact": Remedy("table.log_compact()", cli="`hudi-py log-compact PATH`"),
     "clean": Remedy("table.clean()", cli="`hudi-py clean PATH`"),
+    "upgrade": Remedy("table.upgrade()", cli="`hudi-py upgrade PATH`"),
     "cluster": Remedy("table.cluster()", cli="`hudi-py cluster PATH`"),
     "archive": Remedy("table.archive()", cli="`hudi-py archive PATH`"),
     "unschedule": Remedy("table.services.unschedule(instant)", cli="`hudi-py unschedule PATH INSTANT`"),
@@ -522,7 +523,7 @@ _ALL: Final = (
         _N,
         "this release cannot write to the table",
         "Writes and services are refused.",
-        "write to it with Apache Hudi, or upgrade it if its version is before 6: `hudi-py upgrade PATH`",
+        "write to it with Apache Hudi, or upgrade it if its version is before 6: {upgrade}",
     ),
     Code(
         "environment.spark",
