@@ -30,6 +30,9 @@ def dropped(spark: SparkSession) -> Iterator[None]:
     drop()  # what other modules left, which share the session
     yield
     drop()
+    for setting in spark.sql("SET").collect():
+        if setting.key.startswith("hoodie."):
+            spark.conf.unset(setting.key)
 
 
 def rows(spark: SparkSession, text: str) -> list[tuple[Any, ...]]:
