@@ -207,6 +207,7 @@ def _rows_read(files: list[pa.Table], name: str, low: object, high: object) -> i
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_plans_for_copying(oracle: Oracle, tmp_path: Path, kind: str) -> None:
     """Files of several writers, whose Parquet schemas differ; each side runs the plan of the other."""
