@@ -190,6 +190,11 @@ def _copy_table(source: _Source, target: Storage, threads: int, progress: Progre
             f"Cannot export {storage.uri} as a table: rows of its bootstrapped files are in files elsewhere; give "
             "format='parquet', or write them first, by clustering"
         )
+    if not config.is_mor and any(slice_.log_files for slice_ in source.slices):
+        raise UnsupportedTableError(
+            f"Cannot export {storage.uri} as a table as of {source.snapshot.as_of}: it was MERGE_ON_READ then, and its "
+            "logs cannot be in a copy that is COPY_ON_WRITE; give a later time, or format='parquet'"
+        )
     newest = source.newest
     if newest is None and source.slices:
         raise ConfigError(

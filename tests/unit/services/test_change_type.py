@@ -162,3 +162,29 @@ def _index(path: Path) -> None:
     """A table with an index that another engine is building."""
     file = path / ".hoodie/hoodie.properties"
     file.write_text(file.read_text() + "hoodie.table.metadata.partitions.inflight=column_stats\n")
+
+
+_KEEP = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_logs_do_not_come_back_to_a_copy_on_write_table(tmp_path: Path, version: int) -> None:
+    """Its writers would lose their rows."""
+    path = tmp_path / "t"
+    new = {"record_key": "id", "ordering_by": "ts", "table_type": "mor", "table_version": version}
+    first, second = (hudi_py.write(path, [{"id": 1, "ts": ts}], options=_KEEP, **new) for ts in (1, 2))
+    table = hudi_py.open_table(path, _KEEP)
+    table.savepoint(second.instant)
+    table.change_type("cow")
+    (compaction,) = {*table.instants()["instant"].to_pylist()} - {first.instant, second.instant}
+    after = table.upsert([{"id": 2, "ts": 3}])
+    with pytest.raises(ConflictError, match="changed to COPY_ON_WRITE afterwards"):
+        table.restore(second.instant)
+    with pytest.raises(ConflictError, match="changed to COPY_ON_WRITE afterwards"):
+        table.rollback(compaction, with_newer=True)
+    with pytest.raises(UnsupportedTableError, match="was MERGE_ON_READ then"):
+        table.export(tmp_path / "copy", as_of=second.instant)
+    assert not (tmp_path / "copy").exists()
+    table.rollback(after)
+    table.upsert([{"id": 3, "ts": 1}])
+    assert sorted(table.scan(["id", "ts"]).to_table().to_pylist(), key=str) == [{"id": 1, "ts": 2}, {"id": 3, "ts": 1}]
