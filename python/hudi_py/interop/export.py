@@ -385,7 +385,7 @@ class _Written:
         self.folders |= paths.keys()
 
     def add_empty(self, schema: pa.Schema) -> None:
-        """Writes a file without rows, which tells readers the columns."""
+        """Writes a file without rows, so that readers find the columns."""
         path = "part-00000.parquet"
         with self._target.open_output(path) as sink:
             plain_writer(sink, schema).close()

@@ -279,7 +279,7 @@ class MetadataTableWriter:
         note_written(own.storage, written or {})
         try:
             run_due(own, own_timeline, timeline, self.options)
-        except Exception as error:  # whatever it is: the action is completed, and the next one tries again
+        except Exception as error:  # of any kind: the action is complete, and the next one tries again
             _log.warning("the services of %s are left to the next write: %s", own.storage.uri, error)
 
     def _foreign_partitions(self, storage: Storage, config: TableConfig) -> tuple[str, ...]:

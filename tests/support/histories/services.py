@@ -216,7 +216,7 @@ class Services(Queries):
 
     @rule(data=st.data(), door=st.sampled_from(SERVICES))
     def go_on_in_a_copy(self, data: st.DataObject, door: str = "table") -> None:
-        """Of now or of an earlier time, which has no earlier versions."""
+        """Exports the present or an earlier state, and continues there. A copy has no earlier versions."""
         state = data.draw(st.sampled_from(self.past))
         newest = state is self.now
         self.copies += 1

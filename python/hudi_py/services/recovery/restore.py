@@ -11,7 +11,7 @@ from hudi_py.model.names import join_path
 from hudi_py.services.archive.service import archived_after
 from hudi_py.services.clean.slices import read_savepoint, savepoints_of
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.recovery.rollback import UndoReport, check_type
+from hudi_py.services.recovery.rollback import UndoReport
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import RestorePlan
@@ -119,9 +119,7 @@ def _check_plan(context: ServiceContext, timeline: Timeline, savepoint: Instant,
         for instant in timeline.write_completed:
             if instant.time in undone:
                 metadata = read_commit_metadata(context.storage, timeline.layout, instant)
-                check_type(context.storage, config, instant, metadata)
-                if config.is_mor:
-                    check_logs(context.storage, config, instant, metadata)
+                check_logs(context.storage, config, instant, metadata)
     archived = archived_after(context.session.at(config).state(timeline), savepoint.time)
     if archived:
         raise HistoryCleanedError(

@@ -9,7 +9,6 @@ from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, Reme
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
-from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.services.archive.service import archived_after
 from hudi_py.services.clean.slices import savepoints_of
@@ -237,7 +236,6 @@ def _check_instant(context: ServiceContext, state: TableState, instant: Instant,
         )
     metadata = read_commit_metadata(context.storage, timeline.layout, instant)
     check_logs(context.storage, state.config, instant, metadata)
-    check_type(context.storage, state.config, instant, metadata)
     touched = metadata.written_groups
     plans = PendingPlans(context.storage, timeline)
     for service in timeline.pending:
@@ -253,16 +251,6 @@ def _check_instant(context: ServiceContext, state: TableState, instant: Instant,
                 instant=service.time,
             )
     _check_replaced(context, timeline, instant, metadata, undone)
-
-
-def check_type(storage: Storage, config: TableConfig, instant: Instant, metadata: CommitMetadata) -> None:
-    """Raises ConflictError if logs would come back to a copy-on-write table, whose writers do not merge them."""
-    if not config.is_mor and (metadata.compacted or metadata.operation == "COMPACT"):
-        raise ConflictError(
-            f"Cannot undo the compaction {instant.time} of {storage.uri}: the table was changed to COPY_ON_WRITE "
-            "afterwards, and cannot have the logs again; change its type to MERGE_ON_READ first",
-            instant=instant.time,
-        )
 
 
 def _check_replaced(

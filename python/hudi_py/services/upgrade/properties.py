@@ -1,9 +1,9 @@
 """Changes the properties of a table for another version, step by step.
 
 Sources: `TwoToThreeUpgradeHandler`, `FiveToSixUpgradeHandler`, 0.15.0; `SevenToEightUpgradeHandler`,
-`EightToNineUpgradeHandler`, `NineToEightDowngradeHandler`, `EightToSevenDowngradeHandler`, 1.2.0. Apache Hudi applies
-all steps to the first version's properties; here each step sees those of the one before, so that one call from 6 to 9
-leaves what two calls do.
+`EightToNineUpgradeHandler`, `NineToEightDowngradeHandler`, `EightToSevenDowngradeHandler`, 1.2.0. In Apache Hudi, every
+step starts from the properties of the original table. Here, each step starts from the result of the step before, so one
+call from 6 to 9 has the same result as two calls.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from hudi_py.config.concurrency import ROLLBACK_BY_MARKERS
-from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.errors import ConflictError, CorruptFileError, UnsupportedTableError
 from hudi_py.formats.log import read_blocks
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, State
@@ -159,7 +159,18 @@ def _plan_by_commit(state: TableState, instant: Instant, lister: Lister) -> Iter
 
 
 def check_logs(storage: Storage, config: TableConfig, instant: Instant, metadata: CommitMetadata) -> None:
-    """Raises UnsupportedTableError if a completed instant cannot be undone, as planning would."""
+    """Refuses to undo a completed instant whose logs cannot be taken back.
+
+    Raises:
+        ConflictError: logs would come back to a copy-on-write table, whose writers do not merge them.
+        UnsupportedTableError: other commits share its log files, as planning finds.
+    """
+    if not config.is_mor and (metadata.compacted or metadata.operation == "COMPACT"):
+        raise ConflictError(
+            f"Cannot undo the compaction {instant.time} of {storage.uri}: the table was changed to COPY_ON_WRITE "
+            "afterwards, and cannot have the logs again; change its type to MERGE_ON_READ first",
+            instant=instant.time,
+        )
     for stat in metadata.stats if config.logs_named_by_instant else ():
         owner = _owner_of(stat.path.rpartition("/")[2])
         if owner is not None and owner[1] != instant.time:

@@ -112,7 +112,7 @@ def test_ranges_travel_and_divide_rows_evenly(names: list[str]) -> None:
 
 
 def test_a_clustering_by_ranks(tmp_path: Path) -> None:
-    """Of texts with a common prefix, which a curve by values cannot tell apart. The plan has the settings."""
+    """Clusters texts that a curve by values treats as equal. The plan has the settings."""
     path, chance = str(tmp_path / "t"), random.Random(5)
     sampled = {"hoodie.layout.optimize.curve.build.method": "sample"}
     for first in (0, 2_000):
